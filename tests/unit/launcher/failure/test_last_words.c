@@ -5,29 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/failure/last_words.h"
+#include "tests/unit/launcher/failure/endings.h"
 #include "tests/unit/run_case.h"
-
-struct ending {
-	int code, signal;
-	const char *tail, *words;
-};
-
-static void check_endings(const struct ending *e, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct buf out = BUF_INIT(1 << 10);
-
-		last_words_put(&out, SLICE_STR(e[i].tail), e[i].code,
-			       e[i].signal);
-		buf_put(&out, "", 1);
-		ck_assert_str_eq(out.data, e[i].words);
-		buf_release(&out);
-	}
-}
-
-#define CHECK_ENDINGS(list) \
-	check_endings(list, sizeof(list) / sizeof(*(list)))
 
 #define TRACEBACK                                                             \
 	"Traceback (most recent call last):\n"                                \
@@ -53,7 +32,7 @@ START_TEST(an_exception_of_a_thread_does_not_hide_the_main_threads)
 		 "OSError: writer: bad file descriptor (late.py:3)"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -74,7 +53,7 @@ START_TEST(faulthandlers_timeout_has_the_main_threads_place)
 		 "lr must be positive"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -91,7 +70,7 @@ START_TEST(what_a_program_says_while_it_cleans_up_is_no_cause)
 		 "4"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -164,7 +143,7 @@ START_TEST(a_python_exception_comes_with_the_users_own_line)
 		 "ValueError: shapes differ:"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -183,7 +162,7 @@ START_TEST(torchs_prefixes_and_warnings_are_removed)
 		{1, 0, "[rank]: x\n", "[rank]: x"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -196,7 +175,7 @@ START_TEST(an_exception_that_was_handled_does_not_explain_an_exit_code)
 		 "OSError: no space (train.py:25)"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -229,7 +208,7 @@ START_TEST(a_loaders_child_that_was_killed_is_named_with_its_signal)
 		 "unexpectedly (train.py:25)"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -281,7 +260,7 @@ START_TEST(an_abort_is_explained_by_what_came_before_it)
 		{0, SIGABRT, "", ""},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -312,7 +291,7 @@ START_TEST(other_languages_and_sanitizers)
 		 "Unhandled exception. System.Exception: no"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -358,7 +337,7 @@ START_TEST(what_precedes_a_backtrace_is_the_sentence)
 		{1, 0, "==========\n", "=========="},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -387,7 +366,7 @@ START_TEST(an_exception_of_a_group_is_the_cause)
 	};
 
 	snprintf(all, sizeof(all), "%s%s", GROUP, one);
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -399,7 +378,7 @@ START_TEST(python_that_was_interrupted_says_where)
 		{0, SIGINT, "step 7 loss 0.3\n", ""},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -419,7 +398,7 @@ START_TEST(a_line_of_a_log_explains_no_crash)
 		 "Fatal Python error: Segmentation fault (w.py:3)"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -432,7 +411,7 @@ START_TEST(an_exit_is_explained_by_the_last_line)
 		{2, 0, "no newline", "no newline"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -446,13 +425,13 @@ START_TEST(both_ends_of_a_long_line_are_shown)
 	memset(line + sizeof(line) - 1 - LAST_WORDS_END, 'y', LAST_WORDS_END);
 	snprintf(words, sizeof(words), "%.*s ... %s", HEAD, line,
 		 line + sizeof(line) - 1 - LAST_WORDS_END);
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 	/* characters of two bytes are not cut */
 	for (size_t i = 0; i + 1 < sizeof(line); i++)
 		line[i] = "\xc3\xa4"[i % 2 == 0];
 	snprintf(words, sizeof(words), "%.*s ... %s", HEAD - 1, line,
 		 line + sizeof(line) - LAST_WORDS_END);
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 

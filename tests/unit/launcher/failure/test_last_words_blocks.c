@@ -4,29 +4,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "launcher/failure/last_words.h"
+#include "tests/unit/launcher/failure/endings.h"
 #include "tests/unit/run_case.h"
 
-struct ending {
-	int code, signal;
-	const char *tail, *words;
-};
-
-static void check_endings(const struct ending *e, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct buf out = BUF_INIT(1 << 10);
-
-		last_words_put(&out, SLICE_STR(e[i].tail), e[i].code,
-			       e[i].signal);
-		buf_put(&out, "", 1);
-		ck_assert_str_eq(out.data, e[i].words);
-		buf_release(&out);
-	}
-}
-
-#define CHECK_ENDINGS(list) \
-	check_endings(list, sizeof(list) / sizeof(*(list)))
 #define RULE "--------------------------------\n"
 
 START_TEST(a_box_has_the_reason_of_a_general_error_of_mpi)
@@ -52,7 +32,7 @@ START_TEST(a_box_has_the_reason_of_a_general_error_of_mpi)
 		 "An error occurred in MPI_Recv: MPI_ERR_TRUNCATE: truncated"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -77,7 +57,7 @@ START_TEST(a_box_about_an_error_counts_more_than_what_follows_it)
 		 "bad mesh"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -104,7 +84,7 @@ START_TEST(a_heading_is_completed_from_below_it)
 		 "box: error: its log: mount: not permitted"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -121,7 +101,7 @@ START_TEST(a_backtrace_of_any_form_is_left_out)
 		 "Received signal 8: Floating point exception"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -150,7 +130,7 @@ START_TEST(an_end_without_a_reason_is_no_sentence)
 		 "ERROR in input: no atoms"},
 	};
 
-	CHECK_ENDINGS(list);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 

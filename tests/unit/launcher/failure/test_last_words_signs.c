@@ -4,27 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "launcher/failure/last_words.h"
+#include "tests/unit/launcher/failure/endings.h"
 #include "tests/unit/run_case.h"
-
-struct ending {
-	int code, signal;
-	const char *tail, *words;
-};
-
-static void check_endings(const struct ending *e, size_t n,
-			  void (*put)(struct buf *out, struct slice tail,
-				      int code, int signal))
-{
-	for (size_t i = 0; i < n; i++) {
-		struct buf out = BUF_INIT(1 << 10);
-
-		put(&out, SLICE_STR(e[i].tail), e[i].code, e[i].signal);
-		buf_put(&out, "", 1);
-		ck_assert_str_eq(out.data, e[i].words);
-		buf_release(&out);
-	}
-}
 
 #define TRACEBACK                                                             \
 	"Traceback (most recent call last):\n"                                \
@@ -65,7 +46,7 @@ START_TEST(an_exception_that_python_survives_is_no_cause)
 		 "OSError: [Errno 28] No space left on device (logging.py:3)"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -92,7 +73,7 @@ START_TEST(what_others_put_around_the_words_is_taken_off)
 		 "forrtl: severe (24): end-of-file, unit 5"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -119,7 +100,7 @@ START_TEST(a_terminals_codes_are_no_part_of_the_words)
 		 "Error: bad shard 3"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -144,7 +125,7 @@ START_TEST(the_name_of_an_error_is_no_sentence)
 		 "RuntimeError: *** Error:   no mesh (train.py:25)"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -161,7 +142,7 @@ START_TEST(a_child_that_cannot_unpickle_is_second_hand)
 		 "EOFError: Ran out of input (train.py:25)"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -212,7 +193,7 @@ START_TEST(what_only_points_to_other_lines_is_left_out)
 		 "last error: Duplicate GPU: rank 1"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -238,7 +219,7 @@ START_TEST(of_likely_lines_the_first_counts)
 		 "KeyError: 'x' (a.py:4)"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -292,7 +273,7 @@ START_TEST(a_line_about_an_error_counts_more_than_what_follows_it)
 		 "11"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -317,7 +298,7 @@ START_TEST(what_is_printed_in_several_lines_is_found_by_its_first)
 		 "thread 'loader' panicked at x.rs:3:21: bad shard 7"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -345,7 +326,7 @@ START_TEST(the_first_of_a_chain_of_causes_is_added)
 		 "DomainError with -1.0:"},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put);
+	CHECK_ENDINGS(list, last_words_put);
 }
 END_TEST
 
@@ -363,7 +344,7 @@ START_TEST(only_clear_words_count_where_most_lines_are_results)
 		{0, SIGKILL, "ERROR: cannot open mesh.dat\n", ""},
 	};
 
-	check_endings(list, sizeof(list) / sizeof(*list), last_words_put_clear);
+	CHECK_ENDINGS(list, last_words_put_clear);
 }
 END_TEST
 

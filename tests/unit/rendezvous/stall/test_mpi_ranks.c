@@ -3,47 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/stall/stall.h"
-#include "tests/unit/run_case.h"
-
-enum { PATIENCE = 30000 };
-
-static struct stall s;
-static struct stall_news news;
-
-static const char *host(void *arg, uint32_t rank)
-{
-	return rank < 2 ? "h1" : "h2";
-}
-
-static void begin(void)
-{
-	ck_assert_int_eq(stall_init(&s, 4, PATIENCE), 0);
-	s.host = host;
-}
-
-static void end(void)
-{
-	stall_release(&s);
-}
+#include "tests/unit/rendezvous/stall/four_ranks.h"
 
 /* Without calls of libddp and steps, for a long time. */
 static void report(uint32_t rank, enum wire_doing doing, uint64_t ms,
 		   const char *call, const char *words)
 {
-	struct wire_rank r = {
-		.rank = rank,
-		.local_rank = rank % 2,
-		.pid = 100 + rank,
-		.doing = (uint8_t)doing,
-		.quiet_ms = 900000,
-		.does_ms = ms,
-		.peer = -1,
-		.step = -1,
-		.call = SLICE_STR(call),
-		.words = SLICE_STR(words),
-	};
+	struct wire_rank r = rank_at(rank, doing, 900000, words);
 
+	r.does_ms = ms;
+	r.call = SLICE_STR(call);
 	ck_assert_int_eq(stall_set(&s, &r), 0);
 }
 
