@@ -308,6 +308,9 @@ static int agent_stage_begin_chain(struct agent_stage *g,
 	o.serves = after >= 0 && !p[after].is_done;
 	if (*a->staged.dir && !o.serves)
 		return 0;
+	if (proof_from_hex(&o.shared, p[0].token) < 0)
+		return err_set(e, ERR_PROTOCOL, "--stage: node 0 (%s) sent no "
+			       "token", p[0].host);
 	if (*a->staged.dir) {
 		o.copy = SLICE_STR(a->staged.dir);
 		return agent_stage_start_helper(g, &o, e);

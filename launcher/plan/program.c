@@ -25,10 +25,7 @@ static int program_check(const char *path, int mode)
 	return access(path, mode) < 0 ? -errno : 0;
 }
 
-/* If path is a link to a file that does not exist, that file, into
- * out[PATH_MAX]; else 0. The interpreter of a virtual environment is such a
- * link on a node that lacks the Python that it was made from. */
-static int program_find_lost_target(const char *path, char *out)
+int program_find_lost_target(const char *path, char *out)
 {
 	char target[PATH_MAX];
 	ssize_t n;

@@ -33,4 +33,9 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 		 struct err *e);
 void program_release(struct program *p);
 
+/* 1 if path is a link to a file that does not exist, with that file's path in
+ * out[PATH_MAX]; else 0. The interpreter of a virtual environment is such a
+ * link on a node that lacks the Python that it was made from. */
+int program_find_lost_target(const char *path, char *out);
+
 #endif

@@ -73,6 +73,7 @@ int stage_copy_open_file(const struct stage_copy *c, uint32_t i)
 static void copy_begin_file(struct stage_copy *c)
 {
 	c->at = 0;
+	c->is_unsure = 0;
 	crypto_generichash_init(&c->state, NULL, 0, STAGE_HASH_SIZE);
 }
 
@@ -230,8 +231,9 @@ static int copy_open_complete(struct stage_copy *c)
 
 /* ---- an incomplete copy ---- */
 
-/* Finds how much of it is there. */
-static int copy_resume(struct stage_copy *c)
+/* Finds how much of it is there. Nothing vouches for the beginning of a file
+ * that was written before the host crashed. */
+static int copy_resume(struct stage_copy *c, int is_this_boot)
 {
 	int rc = copy_read_hashes(c);
 	uint32_t whole = 0;
@@ -247,7 +249,7 @@ static int copy_resume(struct stage_copy *c)
 	if (ftruncate(c->hashes, (off_t)whole * STAGE_HASH_SIZE) < 0)
 		return -errno;
 	copy_begin_file(c);
-	if (whole == c->list->nfiles)
+	if (whole == c->list->nfiles || !is_this_boot)
 		return 0;
 	fd = stage_copy_open_file(c, whole);
 	if (fd < 0)
@@ -257,10 +259,10 @@ static int copy_resume(struct stage_copy *c)
 	if (rc < 0 || (uint64_t)st.st_size > copy_file(c, whole)->size)
 		return 0;
 	n = copy_hash_file(c, whole, (uint64_t)st.st_size);
-	if (n == st.st_size)
-		c->at = (uint64_t)n;
-	else
+	if (n != st.st_size)
 		copy_begin_file(c);
+	c->is_unsure = n == st.st_size && n;
+	c->at = c->is_unsure ? (uint64_t)n : 0;
 	return 0;
 }
 
@@ -303,7 +305,7 @@ static int copy_check_room(const struct stage_copy *c, struct err *e)
 static int copy_open_part(struct stage_copy *c, struct err *e)
 {
 	char complete[PATH_MAX];
-	int ignored, rc;
+	int is_this_boot = 1, rc = 0;
 
 	memcpy(complete, c->dir, sizeof(complete));
 	c->fd = stage_folder_adopt(c->folder, complete, c->dir);
@@ -311,11 +313,12 @@ static int copy_open_part(struct stage_copy *c, struct err *e)
 		c->fd = stage_folder_make(complete, c->dir, e);
 	if (c->fd < 0)
 		return c->fd;
-	rc = copy_has_list(c, &ignored) ? 0 : copy_write_list(c, e);
+	if (!copy_has_list(c, &is_this_boot))
+		rc = copy_write_list(c, e);
 	if (rc == 0)
 		rc = copy_make_folders(c, e);
 	if (rc == 0) {
-		rc = copy_resume(c);
+		rc = copy_resume(c, is_this_boot);
 		if (rc < 0)
 			rc = copy_fail(c, rc, "continue", "", e);
 	}
@@ -430,7 +433,9 @@ int stage_copy_write(struct stage_copy *c, const char *data, size_t n,
 		rc = file_write_all(c->file, data, n);
 	if (rc < 0)
 		return copy_fail(c, rc, "write", x->path, e);
-	crypto_generichash_update(&c->state, (const unsigned char *)data, n);
+	if (c->makes_hashes)
+		crypto_generichash_update(&c->state,
+					  (const unsigned char *)data, n);
 	c->at += n;
 	return 0;
 }
@@ -441,7 +446,7 @@ int stage_copy_end_file(struct stage_copy *c, const unsigned char *hash,
 	const struct stage_entry *x = copy_file(c, c->nfiles);
 	unsigned char *own = c->hash[c->nfiles];
 	char name[PATH_MAX];
-	int rc = copy_open_next(c, e);
+	int rc = copy_open_next(c, e), differs;
 
 	if (rc < 0)
 		return rc;
@@ -449,9 +454,14 @@ int stage_copy_end_file(struct stage_copy *c, const unsigned char *hash,
 	c->file = -1;
 	if (rc < 0)
 		return copy_fail(c, rc, "write", x->path, e);
-	crypto_generichash_final(&c->state, own, STAGE_HASH_SIZE);
+	if (c->makes_hashes)
+		crypto_generichash_final(&c->state, own, STAGE_HASH_SIZE);
+	else
+		memcpy(own, hash, STAGE_HASH_SIZE);
+	differs = !c->makes_hashes && c->is_unsure &&
+		  !copy_is_whole(c, c->nfiles);
 	copy_begin_file(c);
-	if (hash && memcmp(hash, own, STAGE_HASH_SIZE) != 0) {
+	if (differs) {
 		/* the part that an earlier job left may be wrong */
 		if (copy_name(c, x, name) == 0)
 			unlinkat(c->fd, name, 0);

@@ -5,13 +5,15 @@
  * that the node serves another.
  *
  * One thread fills the copy, from the source or from the node before this one;
- * the other one reads it back and sends it, up to where it has been filled. So
- * each byte leaves the node that reads the source once, nodes that have a part
- * of the copy get only the rest, and a node that has all of it gets nothing.
+ * the other one sends it on, up to where it has been filled: the frames as they
+ * came, or, if the next node lacks what this one had before, new ones. So each
+ * byte leaves the node that reads the source once, nodes that have a part of
+ * the copy get only the rest, and a node that has all of it gets nothing.
  *
- * The next node checks the hash of each file, which came with it. A connection
- * that breaks is made again, and continues; without one for RETRY_S the helper
- * fails. */
+ * Each frame is authenticated (stage_frame.h). The file's hash comes with the
+ * last one; bytes that were on a disk before are checked against it. A
+ * connection that breaks is made again, and continues; without data for 20 s
+ * the helper fails. */
 #ifndef LAUNCHER_STAGE_HELPER_H
 #define LAUNCHER_STAGE_HELPER_H
 

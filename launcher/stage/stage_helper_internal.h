@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <sodium.h>
 
+#include "launcher/stage/stage_frame.h"
 #include "launcher/stage/stage_link.h"
 #include "launcher/stage/stage_list.h"
 #include "launcher/stage/stage_order.h"
+#include "launcher/stage/stage_ring.h"
 
 /* ---- stage_copy.c ----
  *
@@ -36,6 +38,10 @@ struct stage_copy {
 	int hashes;	       /* the file */
 	int is_complete;
 	int was_there; /* it was complete when it was opened */
+	int makes_hashes; /* this node reads the source; set after it was
+			   * opened, before anything is written */
+	int is_unsure; /* bytes of the next file were read from a disk: its hash
+			* must be checked */
 	uint32_t nfiles; /* that are whole */
 	uint64_t at;	 /* bytes of the next file that are there */
 	crypto_generichash_state state; /* their hash */
@@ -53,8 +59,10 @@ int stage_copy_open(struct stage_copy *c, const char *folder,
 /* Appends n bytes to the next file. */
 int stage_copy_write(struct stage_copy *c, const char *data, size_t n,
 		     struct err *e);
-/* The next file has all its bytes. hash: what it must be; NULL: as it is.
- * ERR_DATA: it differs; the file is empty again. */
+/* The next file has all its bytes. hash: what it must be, unless this node
+ * makes the hashes. It came with the bytes, all of them authenticated; only a
+ * file that is_unsure is read again and compared. ERR_DATA: it differs; the
+ * file is empty again. */
 int stage_copy_end_file(struct stage_copy *c, const unsigned char *hash,
 			struct err *e);
 /* All files are whole: makes links, sets times and permissions, and gives the
@@ -69,17 +77,18 @@ void stage_copy_path(const struct stage_copy *c, char *out);
 /* Opens the file of number i for reading; or -errno. */
 int stage_copy_open_file(const struct stage_copy *c, uint32_t i);
 
-/* ---- stage_helper_internal.c ---- */
+/* ---- stage_helper.c ----
+ *
+ * One thread fills the copy, and adds each frame that the next node may need to
+ * the ring; the other one sends them. */
 
-enum {
-	STAGE_BLOCK = 1 << 20, /* the most bytes of a file sent at once */
-	STAGE_ZIPPED = 1,      /* a flag of an ask: zstd is understood */
-	RETRY_S = 20,
+enum stage_reader {
+	STAGE_READER_NONE,  /* the next node is not connected */
+	STAGE_READER_TAKES, /* it takes what it lacks */
+	STAGE_READER_FULL,  /* it has all files, or there is none */
 };
 
-/* A block's first word: its size on the wire, and whether it is compressed; the
- * size of its text follows then. */
-#define STAGE_BLOCK_ZIPPED 0x80000000u
+enum { STAGE_ASK_ZIPPED = 1 }; /* a flag of an ask: zstd is understood */
 
 struct stage_helper {
 	struct buf in; /* the order */
@@ -95,8 +104,27 @@ struct stage_helper {
 	uint64_t at;
 	int is_complete; /* all files are whole */
 	int is_below_done; /* the nodes after this one have complete copies */
+	struct stage_ring ring;
+	enum stage_reader reader;
+	uint64_t reader_ns; /* STAGE_READER_NONE: since when */
 };
 
+/* One line to the agent (stage_order.h), in one write. */
+__attribute__((format(printf, 1, 2)))
+void stage_helper_report(const char *fmt, ...);
+/* The list is known: opens this node's copy of it. */
+int stage_helper_open_copy(struct stage_helper *h, struct err *e);
+/* Room for n bytes in the ring, after `used` ones at its head. Waits until the
+ * next node has taken enough; if it is not there, not for long. */
+char *stage_helper_room(struct stage_helper *h, size_t used, size_t n);
+/* Publishes and reports how much of the copy h->copy has, and a frame of n
+ * bytes at the ring's head, which led there. */
+void stage_helper_move(struct stage_helper *h, size_t n);
+
+/* stage_fetch.c: fills the copy from the node before this one. The connection
+ * in l stays open. */
+int stage_fetch_run(struct stage_helper *h, struct stage_link *l,
+		    struct err *e);
 /* stage_serve.c: the thread that passes the copy on. Returns at no time. */
 void *stage_serve_run(void *arg);
 

@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/dynlib.h"
 #include "base/file.h"
 #include "base/random.h"
 
@@ -59,6 +57,7 @@ static void stage_link_begin(struct stage_link *l, struct cipher_way *listener,
 	buf_init(&l->text, BUFFER_MAX);
 	buf_init(&l->sealed, BUFFER_MAX);
 	l->used = 0;
+	l->low = 1;
 	stage_link_set_time(l->fd, 0);
 	sock_set_silence_limit(l->fd, SILENCE_MS);
 }
@@ -180,6 +179,11 @@ int stage_link_send(struct stage_link *l, const void *data, size_t n,
 	return 0;
 }
 
+static int stage_link_closed(const struct stage_link *l, struct err *e)
+{
+	return err_set(e, ERR_REMOTE, "%s has closed the connection", l->peer);
+}
+
 /* Adds what is there to text, which is empty. */
 static int stage_link_read(struct stage_link *l, struct err *e)
 {
@@ -194,8 +198,7 @@ static int stage_link_read(struct stage_link *l, struct err *e)
 	if (n < 0)
 		return stage_link_fail(l, -errno, "receive from", e);
 	if (n == 0)
-		return err_set(e, ERR_REMOTE, "%s has closed the connection",
-			       l->peer);
+		return stage_link_closed(l, e);
 	l->raw.len += (size_t)n;
 	return cipher_take(&l->in, &l->raw, &l->text, e);
 }
@@ -227,54 +230,34 @@ int stage_link_receive(struct stage_link *l, void *to, size_t n, struct err *e)
 	return 0;
 }
 
-/* ---- compression ---- */
-
-enum { LEVEL = 1, SKIP = 15 };
-
-void stage_zip_open(struct stage_zip *z)
+int stage_link_send_frames(struct stage_link *l, const void *frames, size_t n,
+			   struct err *e)
 {
-	static const struct dynlib_symbol rows[] = {
-		DYNLIB_SYMBOL(struct stage_zip, compress, "ZSTD_compress"),
-		DYNLIB_SYMBOL(struct stage_zip, decompress, "ZSTD_decompress"),
-		DYNLIB_SYMBOL(struct stage_zip, is_error, "ZSTD_isError"),
-	};
-	static const struct dynlib zstd = {
-		"libzstd.so.1", "nothing is compressed",
-		"package libzstd1 on Debian", rows,
-		sizeof(rows) / sizeof(*rows)};
-	const char *wanted = getenv("DDP_STAGE_ZSTD");
+	int rc = file_write_all(l->fd, frames, n);
 
-	*z = (struct stage_zip){NULL};
-	if (!wanted || strcmp(wanted, "0") != 0)
-		z->library = dynlib_load(&zstd, z, NULL);
+	return rc < 0 ? stage_link_fail(l, rc, "send to", e) : 0;
 }
 
-/* Compressed files often follow one another: after a block that does not become
- * smaller, the next ones are not tried. */
-size_t stage_zip_put(struct stage_zip *z, void *to, const void *from, size_t n)
+long stage_link_receive_frames(struct stage_link *l, void *to, size_t room,
+			       size_t least, struct err *e)
 {
-	size_t size;
+	int low = least < room ? (int)least : (int)room;
+	ssize_t n;
 
-	if (!z->library || n < 512)
-		return 0;
-	if (z->skip) {
-		z->skip--;
-		return 0;
-	}
-	size = z->compress(to, n, from, n, LEVEL);
-	if (!z->is_error(size) && size < n - n / 8)
-		return size;
-	z->skip = SKIP;
-	return 0;
-}
-
-void stage_zip_try_again(struct stage_zip *z)
-{
-	z->skip = 0;
-}
-
-int stage_zip_get(struct stage_zip *z, void *to, size_t n, const void *from,
-		  size_t size)
-{
-	return z->library && z->decompress(to, n, from, size) == n ? 0 : -1;
+	/* records and frames do not arrive together */
+	if (l->raw.len || l->used < l->text.len)
+		return err_set(e, ERR_PROTOCOL, "%s sent more than it was "
+			       "asked for", l->peer);
+	/* wakes this thread once for a frame, not for each packet */
+	if (low != l->low &&
+	    setsockopt(l->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)) == 0)
+		l->low = low;
+	do {
+		n = read(l->fd, to, room);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return stage_link_fail(l, -errno, "receive from", e);
+	if (n == 0)
+		return stage_link_closed(l, e);
+	return n;
 }

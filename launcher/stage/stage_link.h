@@ -21,6 +21,7 @@ struct stage_link {
 	struct cipher_way in, out;
 	struct buf raw, text, sealed;
 	size_t used; /* bytes of text that were received */
+	int low;     /* SO_RCVLOWAT */
 	char peer[SOCK_TEXT_MAX];
 };
 
@@ -40,29 +41,12 @@ int stage_link_send(struct stage_link *l, const void *data, size_t n,
 /* Receives exactly n bytes. */
 int stage_link_receive(struct stage_link *l, void *to, size_t n, struct err *e);
 
-/* ---- compression ----
- *
- * Compresses blocks with zstd, which is loaded if this host has it, and leaves
- * blocks alone that hardly become smaller. */
-
-struct stage_zip {
-	void *library; /* NULL: none */
-	size_t (*compress)(void *to, size_t room, const void *from, size_t n,
-			   int level);
-	size_t (*decompress)(void *to, size_t room, const void *from, size_t n);
-	unsigned (*is_error)(size_t code);
-	unsigned skip; /* blocks that are not tried */
-};
-
-/* DDP_STAGE_ZSTD=0: nothing is compressed. */
-void stage_zip_open(struct stage_zip *z);
-/* The size of the compressed block in to, which has room for n bytes; 0: send
- * it as it is. */
-size_t stage_zip_put(struct stage_zip *z, void *to, const void *from, size_t n);
-/* The next block is of another file, which may differ. */
-void stage_zip_try_again(struct stage_zip *z);
-/* 0, or -1: from is not a block that becomes n bytes. */
-int stage_zip_get(struct stage_zip *z, void *to, size_t n, const void *from,
-		  size_t size);
+/* The same for frames (stage_frame.h), which need no records. Sends n bytes. */
+int stage_link_send_frames(struct stage_link *l, const void *frames, size_t n,
+			   struct err *e);
+/* Waits until `least` bytes are there, or the peer is gone, and takes what
+ * there is, at most room: how many. */
+long stage_link_receive_frames(struct stage_link *l, void *to, size_t room,
+			       size_t least, struct err *e);
 
 #endif

@@ -15,6 +15,7 @@ void stage_order_put(struct buf *out, const struct stage_order *o)
 	buf_put(out, o->token.bytes, PROOF_SIZE);
 	buf_put_u8(out, o->serves);
 	buf_put(out, o->own.bytes, PROOF_SIZE);
+	buf_put(out, o->shared.bytes, PROOF_SIZE);
 }
 
 static void order_get_token(struct reader *r, struct proof *token)
@@ -37,6 +38,7 @@ int stage_order_get(struct stage_order *o, struct slice in)
 	order_get_token(&r, &o->token);
 	o->serves = reader_u8(&r);
 	order_get_token(&r, &o->own);
+	order_get_token(&r, &o->shared);
 	return r.bad || reader_left(&r) ? -1 : 0;
 }
 

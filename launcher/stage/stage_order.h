@@ -24,7 +24,8 @@ struct stage_order {
 	struct slice name;   /* the other node's, for messages */
 	struct proof token;  /* to get it */
 	uint8_t serves;      /* pass it on to the node after this one */
-	struct proof own;    /* the token that this node must have */
+	struct proof own;    /* the token that peers of this node must have */
+	struct proof shared; /* the first node's: the key of all frames */
 };
 
 enum { STAGE_ORDER_MAX = 64 << 10 };

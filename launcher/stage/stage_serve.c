@@ -1,108 +1,211 @@
-/* stage_serve.c: reads the copy behind the thread that fills it, and sends it
- * to the node after this one. */
+/* stage_serve.c: sends the copy to the node after this one, behind the thread
+ * that fills it: from the ring the frames as they came, and what is not there
+ * from the copy. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "launcher/stage/stage_helper.h"
 #include "launcher/stage/stage_helper_internal.h"
-#include "launcher/stage/stage_link.h"
 
-/* The next node passes a block on when it has all of it. */
-enum { SEND_BYTES = 256 << 10 };
+enum { SEND_BYTES = 1 << 20 }; /* at once */
 
 struct serve {
 	struct stage_helper *helper;
 	struct stage_link link;
-	struct stage_zip zip;
-	int is_zipped;
-	char *text, *block; /* SEND_BYTES, and the block's header */
+	struct stage_seal seal;
+	int has_seal;
+	int is_zipped;	    /* the peer understands zstd */
+	char *text, *frame; /* STAGE_TEXT_MAX, STAGE_FRAME_MAX */
 	uint32_t file;	    /* what is sent next */
 	uint64_t at;
+	int fd; /* the copy's file fd_file, open; or -1 */
+	uint32_t fd_file;
 };
 
-/* Waits until the copy has bytes after the position of s, or the whole file.
- * Returns how many may be sent now; whole: the file's hash as well. */
-static uint64_t serve_await(struct serve *s, uint64_t size, int *whole)
+/* ---- what is sent next ---- */
+
+static void serve_pass(struct serve *s, const struct stage_frame *f)
+{
+	s->at += f->size;
+	if (f->flags & STAGE_LAST) {
+		s->file++;
+		s->at = 0;
+	}
+}
+
+/* The frame at byte `at` of the ring: its size. 0: there is none. */
+static uint64_t serve_frame_at(const struct stage_ring *r, uint64_t at,
+			       struct stage_frame *f)
+{
+	long n = stage_frame_read(f, SLICE(stage_ring_at(r, at),
+					   (size_t)(r->head - at)));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static int serve_is_past(const struct serve *s, const struct stage_frame *f)
+{
+	return f->file < s->file || (f->file == s->file && f->at < s->at);
+}
+
+/* Drops frames that the peer has, or could not read. */
+static void serve_drop(struct serve *s)
 {
 	struct stage_helper *h = s->helper;
-	uint64_t end;
+	struct stage_ring *r = &h->ring;
+	struct stage_frame f;
+	uint64_t n, tail = r->tail;
+
+	while ((n = serve_frame_at(r, r->tail, &f)) != 0 &&
+	       (!s->is_zipped || serve_is_past(s, &f)))
+		r->tail += n;
+	if (r->tail != tail)
+		pthread_cond_broadcast(&h->moved);
+}
+
+/* How many bytes of the ring continue at the position of s, which moves past
+ * them. */
+static size_t serve_take_frames(struct serve *s)
+{
+	const struct stage_ring *r = &s->helper->ring;
+	struct stage_frame f;
+	uint64_t n, at = r->tail;
+
+	while (at - r->tail < SEND_BYTES &&
+	       (n = serve_frame_at(r, at, &f)) != 0 && f.file == s->file &&
+	       f.at == s->at) {
+		serve_pass(s, &f);
+		at += n;
+	}
+	return (size_t)(at - r->tail);
+}
+
+/* The next frame that must be made from the copy. 0: there is none yet. */
+static int serve_plan_frame(const struct serve *s, struct stage_frame *f)
+{
+	const struct stage_helper *h = s->helper;
+	uint64_t size = h->list.all[h->list.files[s->file]].size, end = size, n;
+	int is_whole = h->nfiles > s->file;
+	struct stage_frame first;
+
+	if (h->nfiles < s->file)
+		return 0;
+	if (!is_whole)
+		end = h->at;
+	if (serve_frame_at(&h->ring, h->ring.tail, &first) &&
+	    first.file == s->file) {
+		is_whole = 0;
+		end = first.at < end ? first.at : end;
+	}
+	n = end > s->at ? end - s->at : 0;
+	*f = (struct stage_frame){.flags = STAGE_REREAD, .file = s->file,
+				  .at = s->at};
+	f->size = n < STAGE_BLOCK ? (uint32_t)n : STAGE_BLOCK;
+	if (s->is_zipped)
+		f->flags |= STAGE_ZIPPED;
+	if (is_whole && s->at + f->size == size)
+		f->flags |= STAGE_LAST;
+	return f->size || f->flags & STAGE_LAST;
+}
+
+/* Waits for it. Returns how many bytes to send from the ring; 0: make f. */
+static size_t serve_await(struct serve *s, struct stage_frame *f)
+{
+	struct stage_helper *h = s->helper;
+	size_t n;
 
 	pthread_mutex_lock(&h->lock);
-	while (h->nfiles < s->file || (h->nfiles == s->file && h->at <= s->at))
+	for (;;) {
+		serve_drop(s);
+		n = serve_take_frames(s);
+		if (n || serve_plan_frame(s, f))
+			break;
 		pthread_cond_wait(&h->moved, &h->lock);
-	*whole = h->nfiles > s->file;
-	end = *whole ? size : h->at;
-	pthread_mutex_unlock(&h->lock);
-	return end - s->at;
-}
-
-static void serve_put_word(char *to, uint32_t v)
-{
-	for (int i = 0; i < 4; i++)
-		to[i] = (char)(v >> 8 * i);
-}
-
-static int serve_send_block(struct serve *s, size_t n, struct err *e)
-{
-	size_t zipped = s->is_zipped ? stage_zip_put(&s->zip, s->block + 8,
-						     s->text, n) : 0;
-
-	if (zipped) {
-		serve_put_word(s->block, (uint32_t)zipped | STAGE_BLOCK_ZIPPED);
-		serve_put_word(s->block + 4, (uint32_t)n);
-		return stage_link_send(&s->link, s->block, 8 + zipped, e);
 	}
-	serve_put_word(s->block, (uint32_t)n);
-	memcpy(s->block + 4, s->text, n);
-	return stage_link_send(&s->link, s->block, 4 + n, e);
+	pthread_mutex_unlock(&h->lock);
+	return n;
 }
 
-static int serve_send_file(struct serve *s, struct err *e)
+/* ---- sending it ---- */
+
+static int serve_send_ring(struct serve *s, size_t n, struct err *e)
 {
 	struct stage_helper *h = s->helper;
-	uint64_t size = h->list.all[h->list.files[s->file]].size;
-	int fd = -1, rc = 0, whole = 0;
+	int rc = stage_link_send_frames(
+		&s->link, stage_ring_at(&h->ring, h->ring.tail), n, e);
 
-	if (size > SEND_BYTES)
-		stage_zip_try_again(&s->zip);
-	while (rc == 0 && (s->at < size || !whole)) {
-		uint64_t n = serve_await(s, size, &whole);
-
-		if (n > SEND_BYTES)
-			n = SEND_BYTES;
-		if (!n)
-			break;
-		if (fd < 0)
-			fd = stage_copy_open_file(&h->copy, s->file);
-		if (fd < 0 || lseek(fd, (off_t)s->at, SEEK_SET) < 0)
-			rc = fd < 0 ? fd : -errno;
-		else
-			rc = file_read_all(fd, s->text, n);
-		if (rc < 0)
-			err_set(e, rc, "--stage: cannot read the copy again: "
-				"%s", err_name(rc));
-		else
-			rc = serve_send_block(s, n, e);
-		s->at += n;
-	}
-	if (fd >= 0)
-		close(fd);
-	if (rc == 0)
-		rc = stage_link_send(&s->link, h->copy.hash[s->file],
-				     STAGE_HASH_SIZE, e);
-	s->file++;
-	s->at = 0;
+	pthread_mutex_lock(&h->lock);
+	h->ring.tail += n;
+	pthread_cond_broadcast(&h->moved);
+	pthread_mutex_unlock(&h->lock);
 	return rc;
 }
 
-static void serve_await_list(struct stage_helper *h)
+static int serve_read(struct serve *s, const struct stage_frame *f)
 {
+	const struct stage_copy *c = &s->helper->copy;
+
+	if (s->fd >= 0 && s->fd_file != f->file) {
+		close(s->fd);
+		s->fd = -1;
+	}
+	if (s->fd < 0)
+		s->fd = stage_copy_open_file(c, f->file);
+	if (s->fd < 0)
+		return s->fd;
+	s->fd_file = f->file;
+	if (f->flags & STAGE_LAST)
+		memcpy(s->text + f->size, c->hash[f->file], STAGE_HASH_SIZE);
+	if (lseek(s->fd, (off_t)f->at, SEEK_SET) < 0)
+		return -errno;
+	return file_read_all(s->fd, s->text, f->size);
+}
+
+static int serve_send_copy(struct serve *s, struct stage_frame *f,
+			   struct err *e)
+{
+	int rc = serve_read(s, f);
+	long n;
+
+	if (rc < 0)
+		return err_set(e, rc, "--stage: cannot read the copy again: "
+			       "%s", err_name(rc));
+	if (f->at == 0)
+		stage_zip_try_again(&s->seal.zip);
+	n = stage_frame_seal(&s->seal, f, s->text, s->frame, e);
+	if (n < 0)
+		return (int)n;
+	serve_pass(s, f);
+	return stage_link_send_frames(&s->link, s->frame, (size_t)n, e);
+}
+
+/* ---- one peer ---- */
+
+static void serve_set_reader(struct stage_helper *h, enum stage_reader reader)
+{
+	pthread_mutex_lock(&h->lock);
+	h->reader = reader;
+	h->reader_ns = clock_ns();
+	pthread_cond_broadcast(&h->moved);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int serve_await_list(struct serve *s, struct err *e)
+{
+	struct stage_helper *h = s->helper;
+	int rc = 0;
+
 	pthread_mutex_lock(&h->lock);
 	while (!h->has_list)
 		pthread_cond_wait(&h->moved, &h->lock);
 	pthread_mutex_unlock(&h->lock);
+	if (!s->has_seal)
+		rc = stage_seal_init(&s->seal, &h->order.shared, &h->list, e);
+	s->has_seal = rc == 0;
+	return rc;
 }
 
 /* What the other node has already. */
@@ -116,7 +219,7 @@ static int serve_read_ask(struct serve *s, struct err *e)
 	if (rc < 0)
 		return rc;
 	reader_init(&r, SLICE(ask, sizeof(ask)));
-	s->is_zipped = (reader_u8(&r) & STAGE_ZIPPED) && s->zip.library;
+	s->is_zipped = reader_u8(&r) & STAGE_ASK_ZIPPED;
 	s->file = reader_u32(&r);
 	s->at = reader_u64(&r);
 	if (s->file > l->nfiles ||
@@ -127,26 +230,42 @@ static int serve_read_ask(struct serve *s, struct err *e)
 	return 0;
 }
 
+static int serve_send_list(struct serve *s, struct err *e)
+{
+	const struct buf *text = &s->helper->list.text;
+	char size[8];
+	int rc;
+
+	for (int i = 0; i < 8; i++)
+		size[i] = (char)((uint64_t)text->len >> 8 * i);
+	rc = stage_link_send(&s->link, size, sizeof(size), e);
+	return rc == 0 ? stage_link_send(&s->link, text->data, text->len, e)
+		       : rc;
+}
+
 /* The copy, to one node. */
 static int serve_one(struct serve *s, struct err *e)
 {
 	struct stage_helper *h = s->helper;
-	const struct buf *text = &h->list.text;
-	char size[8], done;
-	int rc;
+	struct stage_frame f;
+	char done;
+	int rc = serve_await_list(s, e);
 
-	serve_await_list(h);
-	serve_put_word(size, (uint32_t)text->len);
-	serve_put_word(size + 4, 0);
-	rc = stage_link_send(&s->link, size, sizeof(size), e);
 	if (rc == 0)
-		rc = stage_link_send(&s->link, text->data, text->len, e);
+		rc = serve_send_list(s, e);
 	if (rc == 0)
 		rc = serve_read_ask(s, e);
-	while (rc == 0 && s->file < h->list.nfiles)
-		rc = serve_send_file(s, e);
 	if (rc == 0)
-		rc = stage_link_receive(&s->link, &done, 1, e);
+		serve_set_reader(h, STAGE_READER_TAKES);
+	while (rc == 0 && s->file < h->list.nfiles) {
+		size_t n = serve_await(s, &f);
+
+		rc = n ? serve_send_ring(s, n, e) : serve_send_copy(s, &f, e);
+	}
+	if (rc < 0)
+		return rc;
+	serve_set_reader(h, STAGE_READER_FULL);
+	rc = stage_link_receive(&s->link, &done, 1, e);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&h->lock);
@@ -160,20 +279,22 @@ static int serve_one(struct serve *s, struct err *e)
  * notices. */
 void *stage_serve_run(void *arg)
 {
-	struct serve s = {.helper = arg, .link = {.fd = -1}};
+	struct stage_helper *h = arg;
+	struct serve s = {.helper = h, .link = {.fd = -1}, .fd = -1};
 	struct err e = ERR_INIT;
 
-	stage_zip_open(&s.zip);
-	s.text = malloc(SEND_BYTES);
-	s.block = malloc(SEND_BYTES + 8);
-	while (s.text && s.block &&
-	       stage_link_accept(&s.link, STAGE_LISTENER, &s.helper->order.own,
-				 &e) == 0) {
-		if (serve_one(&s, &e) < 0)
+	s.text = malloc(STAGE_TEXT_MAX);
+	s.frame = malloc(STAGE_FRAME_MAX);
+	while (s.text && s.frame &&
+	       stage_link_accept(&s.link, STAGE_LISTENER, &h->order.own, &e) ==
+		       0) {
+		if (serve_one(&s, &e) < 0) {
+			serve_set_reader(h, STAGE_READER_NONE);
 			err_init(&e);
+		}
 		stage_link_close(&s.link);
 	}
 	free(s.text);
-	free(s.block);
+	free(s.frame);
 	return NULL;
 }

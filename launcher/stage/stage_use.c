@@ -245,33 +245,11 @@ static int use_words(const struct program *p)
 	return p->is_python && n < p->nargs && p->argv[n][0] != '-' ? n + 1 : 1;
 }
 
-/* A virtual environment's interpreter is a link to one outside. Follows links
- * to a file that is not there, and returns 1 with its path in target. */
-static int use_lacks_target(const char *path, char *target)
-{
-	char to[PATH_MAX], next[2 * PATH_MAX];
-
-	snprintf(target, PATH_MAX, "%s", path);
-	for (int i = 0; i < 40; i++) {
-		ssize_t n = readlink(target, to, sizeof(to) - 1);
-		const char *slash = strrchr(target, '/');
-
-		if (n < 0)
-			return i > 0 && errno == ENOENT;
-		to[n] = '\0';
-		snprintf(next, sizeof(next), "%.*s%s",
-			 *to == '/' || !slash ? 0 : (int)(slash + 1 - target),
-			 target, to);
-		snprintf(target, PATH_MAX, "%.*s", PATH_MAX - 1, next);
-	}
-	return 0;
-}
-
 static int use_check_program(const char *path, struct err *e)
 {
 	char target[PATH_MAX], host[256];
 
-	if (!use_lacks_target(path, target))
+	if (!program_find_lost_target(path, target))
 		return 0;
 	sock_host_name(host);
 	return err_set(e, ERR_USAGE, "--stage: '%s' is a link to '%s', which "

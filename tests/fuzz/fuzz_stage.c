@@ -1,11 +1,13 @@
 /* fuzz_stage: the list of files that another node's stage helper sends, an
- * agent's order to its helper, and a helper's report. The first byte chooses.
+ * agent's order to its helper, a helper's report, and the head of a frame. The
+ * first byte chooses.
  * No path of a list that is accepted leads out of the copy. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/stage/stage_frame.h"
 #include "launcher/stage/stage_list.h"
 #include "launcher/stage/stage_order.h"
 
@@ -49,16 +51,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct stage_order o;
 	struct stage_report r;
+	struct stage_frame f;
 	struct slice in;
 
 	if (!size || size > 1 << 15)
 		return 0;
 	in = SLICE((const char *)data + 1, size - 1);
-	if (data[0] % 3 == 0)
+	if (data[0] % 4 == 0)
 		check_list(in);
-	else if (data[0] % 3 == 1 && stage_order_get(&o, in) == 0)
+	else if (data[0] % 4 == 1 && stage_order_get(&o, in) == 0)
 		require(o.source.len <= in.len && o.name.len <= in.len);
-	else if (data[0] % 3 == 2 && stage_report_parse(&r, in) == 0)
+	else if (data[0] % 4 == 2 && stage_report_parse(&r, in) == 0)
 		require(r.text.len <= in.len);
+	else if (data[0] % 4 == 3 && stage_frame_read(&f, in) > 0)
+		require(stage_frame_read(&f, in) <= STAGE_FRAME_MAX &&
+			f.size <= STAGE_BLOCK);
 	return 0;
 }

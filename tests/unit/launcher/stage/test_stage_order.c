@@ -11,6 +11,7 @@ START_TEST(an_order_is_read_as_it_was_written)
 		.copy = SLICE_STR("/c"), .addr = SLICE_STR("fd77::1"),
 		.port = 29400, .name = SLICE_STR("node 1 (h1)"),
 		.token = {{1, 2}}, .serves = 1, .own = {{3}},
+		.shared = {{4}},
 	}, back;
 	struct buf b = BUF_INIT(STAGE_ORDER_MAX);
 
@@ -20,6 +21,7 @@ START_TEST(an_order_is_read_as_it_was_written)
 	ck_assert_uint_eq(back.port, 29400);
 	ck_assert_int_eq(back.token.bytes[1], 2);
 	ck_assert_int_eq(back.own.bytes[0], 3);
+	ck_assert_int_eq(back.shared.bytes[0], 4);
 	ck_assert_int_eq(back.serves, 1);
 	ck_assert_int_eq(stage_order_get(&back, SLICE(b.data, b.len - 1)), -1);
 	buf_put_u8(&b, 0);
