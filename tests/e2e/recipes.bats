@@ -39,6 +39,9 @@ libraries() {
 	grep -qx "  version: \"$(header_version)\"" "$tree/packaging/conda/recipe.yaml"
 	grep -qx "%{!?version_: %global version_ $(header_version)}" \
 		"$tree/packaging/ddprun.spec"
+	grep -qx "revision = v$(header_version)" "$tree/packaging/meson/ddp.wrap"
+	grep -q "version: '$(header_version)'" \
+		"$tree/packaging/meson/packagefiles/ddp/meson.build"
 }
 
 @test "Spack's package and conda's recipe can be read" {
@@ -77,6 +80,37 @@ libraries() {
 	[ "$out" = "\"$(header_version)\"" ]
 	expect 0 env NIX_STATE_DIR="$T/nix" nix-instantiate --eval -E "toString (import ./with.nix).src"
 	[ "$out" = "\"$tree\"" ]
+}
+
+@test "a Meson project takes libddp by the wrap file" {
+	local meson=${DDP_TEST_MESON:-meson} objects room
+	command -v "$meson" >/dev/null || skip "no Meson here"
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	mkdir -p upstream app/subprojects
+	git -C "$tree" ls-files -z --cached --others --exclude-standard 2>/dev/null >names ||
+		skip "this tree is not a clone"
+	tar -C "$tree" --null -T names -c | tar -C upstream -x
+	git -C upstream init -q
+	git -C upstream add -A
+	git -C upstream -c user.name=n -c user.email=e commit -qm all
+	git -C upstream tag "v$(header_version)"
+	cd app
+	cp -r "$tree/packaging/meson/." subprojects
+	sed -i "s|^url = .*|url = file://$T/upstream|" subprojects/ddp.wrap
+	cp "$tree/worker-sdk/examples/fit_line.c" .
+	printf '%s\n' "project('fit', 'c')" \
+		"executable('fit', 'fit_line.c', dependencies: dependency('ddp'))" >meson.build
+	PKG_CONFIG_PATH= "$meson" setup out >meson.log 2>&1 || { cat meson.log; false; }
+	grep -q 'ddp .*from subproject' meson.log
+	# what is compiled already: these objects are newer than the clone
+	objects=out/subprojects/ddp/obj
+	mkdir -p $objects
+	for room in base pmi rendezvous slurm worker-sdk; do
+		cp -r "$O/obj/$room" $objects
+	done
+	"$meson" compile -C out >meson.log 2>&1 || { cat meson.log; false; }
+	expect 0 ddprun --standalone --nproc-per-node 2 out/fit
+	[ "$out" = "[0] y = 2.00x + 1.00" ]
 }
 
 @test "the image's files exist, and its build leaves out built ones" {
