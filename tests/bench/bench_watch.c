@@ -41,7 +41,11 @@ static void compute(long turns)
 	double x = 1;
 
 	for (long i = 0; i < turns; i++)
+#ifdef __aarch64__
+		__asm__ volatile("fadd %d0, %d0, %d0" : "+w"(x));
+#else
 		__asm__ volatile("addsd %0, %0" : "+x"(x));
+#endif
 }
 
 static long turns_of_a_ms(void)
