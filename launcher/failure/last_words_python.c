@@ -145,18 +145,23 @@ static int last_words_find_first_hand(const struct last_words_lines *ls, int at)
 								     : other;
 }
 
-/* A message that begins with an empty line is not in the line of the exception,
- * at: it is the first one about an error, else the next. */
+/* The rest of the message of the exception in line at, if it is not in that
+ * line. A message that begins with an empty line: the first line about an
+ * error, else the next. One whose first line ends with a colon, as that of
+ * torch's load_state_dict: the next line, if it is indented. */
 void last_words_put_message(struct buf *out,
 				   const struct last_words_lines *ls, int at,
 				   int n)
 {
 	struct slice s = ls->line[at], next;
-	int sign;
+	int sign = -1;
 
-	if (at + 1 >= n || last_words_exception(s) + 1 != s.len)
+	if (at + 1 >= n || s.data[s.len - 1] != ':')
 		return;
-	sign = last_words_first_sign(ls, at + 1, n);
+	if (last_words_exception(s) + 1 == s.len)
+		sign = last_words_first_sign(ls, at + 1, n);
+	else if (!last_words_is_indented(ls->line[at + 1]))
+		return;
 	next = ls->line[sign >= 0 ? sign : at + 1];
 	while (next.len && last_words_is_indented(next))
 		next = last_words_skip(next, 1);

@@ -36,6 +36,25 @@ START_TEST(an_exception_of_a_thread_does_not_hide_the_main_threads)
 }
 END_TEST
 
+START_TEST(a_message_that_goes_on_after_a_colon_has_its_next_line)
+{
+	static const struct ending list[] = {
+		{1, 0, TRACEBACK "RuntimeError: Error(s) in loading state_dict "
+		       "for Net:\n"
+		       "\tMissing key(s) in state_dict: \"fc2.bias\". \n"
+		       "\tsize mismatch for fc.weight: shape is [5, 4].\n",
+		 "RuntimeError: Error(s) in loading state_dict for Net: "
+		 "Missing key(s) in state_dict: \"fc2.bias\". "
+		 "(train.py:25)"},
+		{1, 0, TRACEBACK "ValueError: the shards are:\n"
+		       "goodbye\n",
+		 "ValueError: the shards are: (train.py:25)"},
+	};
+
+	CHECK_ENDINGS(list, last_words_put);
+}
+END_TEST
+
 START_TEST(faulthandlers_timeout_has_the_main_threads_place)
 {
 	static const struct ending list[] = {
@@ -496,6 +515,8 @@ int main(void)
 		c, what_torch_says_while_it_connects_counts_as_an_error);
 	tcase_add_test(
 		c, an_exception_of_a_thread_does_not_hide_the_main_threads);
+	tcase_add_test(
+		c, a_message_that_goes_on_after_a_colon_has_its_next_line);
 	tcase_add_test(c, faulthandlers_timeout_has_the_main_threads_place);
 	tcase_add_test(c, what_a_program_says_while_it_cleans_up_is_no_cause);
 	tcase_add_test(c, what_was_said_before_mpi_abort_is_its_cause);
