@@ -213,7 +213,8 @@ const char *wire_type_name(int type);
 #define WIRE_GATHER_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms) \
 	F(str, value)
 #define WIRE_SHARE_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms)      \
-	F(str, addr) F(u16, port) F(str, token) F(str, value)
+	F(str, addr) F(u16, port) F(str, token) F(str, value)                 \
+	F(u8, of_nodes) F(u32, node)
 #define WIRE_SHARED_FIELDS(F) F(u32, comers) F(u32, depth) F(u32, bytes)      \
 	F(str, hash) F(str, addr) F(u16, port) F(str, token) F(list, values)
 #define WIRE_INT_FIELDS(F) F(i64, value)

@@ -4,6 +4,10 @@
 
 #include <assert.h>
 #include <sodium.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "rendezvous/wire.h"
 
 static_assert(CIPHER_TAG == crypto_aead_chacha20poly1305_ietf_ABYTES &&
 	      PROOF_SIZE == crypto_aead_chacha20poly1305_ietf_KEYBYTES,
@@ -136,4 +140,49 @@ int cipher_take(struct cipher_way *w, struct buf *raw, struct buf *in,
 	}
 	buf_consume(raw, used);
 	return rc;
+}
+
+/* ---- lists that are passed on ---- */
+
+static void cipher_relay_key(unsigned char out[PROOF_SIZE], const char *token,
+			     const char *use, const void *random)
+{
+	crypto_generichash_state s;
+
+	crypto_generichash_init(&s, (const unsigned char *)token,
+				WIRE_TOKEN_SIZE, PROOF_SIZE);
+	crypto_generichash_update(&s, (const unsigned char *)use, strlen(use));
+	crypto_generichash_update(&s, random, CIPHER_RELAY_RANDOM);
+	crypto_generichash_final(&s, out, PROOF_SIZE);
+	sodium_memzero(&s, sizeof(s));
+}
+
+int cipher_relay_hello(unsigned char hello[CIPHER_RELAY_HELLO],
+		       const char *token, struct err *e)
+{
+	int rc = random_bytes(hello, CIPHER_RELAY_RANDOM, e);
+
+	if (rc < 0)
+		return rc;
+	cipher_relay_key(hello + CIPHER_RELAY_RANDOM, token,
+			 "ddprun share hello", hello);
+	return 0;
+}
+
+int cipher_is_relay_hello(const unsigned char hello[CIPHER_RELAY_HELLO],
+			  const char *token)
+{
+	unsigned char right[PROOF_SIZE];
+
+	cipher_relay_key(right, token, "ddprun share hello", hello);
+	return !sodium_memcmp(hello + CIPHER_RELAY_RANDOM, right,
+			      sizeof(right));
+}
+
+void cipher_relay_way(struct cipher_way *w, const char *token,
+		      const void *salt)
+{
+	(void)!sodium_init(); /* as in cipher_start */
+	w->count = 0;
+	cipher_relay_key(w->key.bytes, token, "ddprun share list", salt);
 }

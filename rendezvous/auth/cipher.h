@@ -70,4 +70,26 @@ MUST_CHECK int cipher_open(struct cipher_way *w, struct slice record, char *to,
 MUST_CHECK int cipher_take(struct cipher_way *w, struct buf *raw,
 			   struct buf *in, struct err *e);
 
+/* ---- between ranks, or nodes, that pass on a list (protocol-records.txt) ----
+ *
+ * The server has given both the token, of WIRE_TOKEN_SIZE bytes; it is never
+ * sent between them. */
+
+enum {
+	CIPHER_RELAY_RANDOM = 16,
+	CIPHER_RELAY_HELLO = CIPHER_RELAY_RANDOM + PROOF_SIZE,
+};
+
+/* Makes the hello with which a rank connects, to be sent once: random bytes and
+ * their MAC under the token. 0, or the error of random_bytes(). */
+MUST_CHECK int cipher_relay_hello(unsigned char hello[CIPHER_RELAY_HELLO],
+				  const char *token, struct err *e);
+/* 1: the hello was made with the token. The caller refuses copies of it. */
+int cipher_is_relay_hello(const unsigned char hello[CIPHER_RELAY_HELLO],
+			  const char *token);
+/* Sets w to seal or open the records after a salt of CIPHER_RELAY_RANDOM bytes:
+ * the same records for all that connect. */
+void cipher_relay_way(struct cipher_way *w, const char *token,
+		      const void *salt);
+
 #endif

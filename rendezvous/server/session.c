@@ -438,18 +438,13 @@ static int session_on_share(struct session *s, const struct wire_frame *f,
 {
 	struct wire_share m;
 	struct parked *p;
-	int offers = 0, rc = wire_get_share(f, &m, e);
+	int rc = wire_get_share(f, &m, e);
 
 	if (rc == 0)
-		rc = offers = gather_fanout_is_offer(&m, e);
-	if (rc >= 0)
 		rc = session_park(s, f, m.timeout_ms, &p, e);
-	if (rc < 0)
+	if (rc)
 		return rc;
-	rc = store_gather(s->store, m.key, m.size, s->rank, m.value,
-			  &p->waiter, e);
-	if (rc == 0 && offers)
-		rc = store_offer(&p->waiter, &m, e);
+	rc = gather_fanout_join(s->store, &m, s->rank, &p->waiter, e);
 	return session_end_park(rc, p);
 }
 
@@ -516,6 +511,7 @@ static int session_reply_from_cache(struct session *s,
 {
 	const struct cached_reply *p = s->reply;
 	struct wire_compare_set m;
+	struct wire_share share;
 
 	if (p->id != f->id || p->type != f->type)
 		return 0;
@@ -535,8 +531,11 @@ static int session_reply_from_cache(struct session *s,
 				       p->met);
 		return 1;
 	case WIRE_SHARE:
+		if (wire_get_share(f, &share, e) < 0)
+			return ERR_PROTOCOL;
 		gather_fanout_put_shared(conn_out(s->conn), f->id, p->met,
-					 s->rank);
+					 gather_fanout_place(&share,
+							     s->rank));
 		return 1;
 	default:
 		session_reply_empty(s, f);
@@ -579,7 +578,7 @@ static void session_answer_parked(struct store_waiter *w)
 				       p->id, w->meeting);
 	else if (p->type == WIRE_SHARE)
 		gather_fanout_put_shared(conn_out(p->session->conn), p->id,
-					 w->meeting, p->session->rank);
+					 w->meeting, w->rank);
 	else
 		wire_put_empty(conn_out(p->session->conn), p->type, WIRE_REPLY,
 			       p->id);

@@ -9,10 +9,16 @@
 
 #include "rendezvous/store/gather_fanout.h"
 
+enum meeting_kind {
+	MEETING_BARRIER,
+	MEETING_GATHER,
+	MEETING_GATHER_OF_NODES, /* a rank that leaves does not fail it */
+};
+
 struct barrier_gather {
 	struct hash_item item; /* first: the table's items are meetings */
 	int named;              /* in the table, and in the list of gathers */
-	int is_gather;
+	enum meeting_kind kind;
 	struct barrier_gather *next, **pprev; /* the list of gathers */
 	uint32_t size;
 	uint32_t here; /* callers that wait or read; other holders */
@@ -25,6 +31,14 @@ struct barrier_gather {
 	char *error;
 	char key[];
 };
+
+static const char *meeting_name(enum meeting_kind kind)
+{
+	static const char *const names[] = {"barrier", "gather",
+					    "gather of nodes"};
+
+	return names[kind];
+}
 
 void meetings_release(struct meetings *m)
 {
@@ -61,7 +75,7 @@ static void barrier_gather_remove_name(struct store *s,
 		return;
 	hash_table_remove(&s->meetings.table, &m->item);
 	m->named = 0;
-	if (m->is_gather)
+	if (m->kind != MEETING_BARRIER)
 		barrier_gather_list_remove(m);
 }
 
@@ -72,7 +86,7 @@ static int barrier_gather_add_name(struct store *s, struct barrier_gather *m)
 	if (hash_table_insert(&ms->table, &m->item) < 0)
 		return -ENOMEM;
 	m->named = 1;
-	if (m->is_gather)
+	if (m->kind != MEETING_BARRIER)
 		barrier_gather_list_add(&ms->gathers, m);
 	return 0;
 }
@@ -96,19 +110,19 @@ static void barrier_gather_free(struct store *s, struct barrier_gather *m)
 /* A meeting's memory besides the values, including room for each rank's offer
  * to pass them on. */
 static size_t barrier_gather_cost_bytes(struct slice key, uint32_t size,
-					int is_gather)
+					enum meeting_kind kind)
 {
 	size_t each = sizeof(struct slice) + sizeof(struct share_place);
 
 	return sizeof(struct barrier_gather) + key.len +
-	       (is_gather ? size * each : 0);
+	       (kind != MEETING_BARRIER ? size * each : 0);
 }
 
 static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
-			      int is_gather, struct barrier_gather **out,
-			      struct err *e)
+			      enum meeting_kind kind,
+			      struct barrier_gather **out, struct err *e)
 {
-	size_t taken = barrier_gather_cost_bytes(key, size, is_gather);
+	size_t taken = barrier_gather_cost_bytes(key, size, kind);
 	struct barrier_gather *m;
 	int rc = store_reserve(s, taken, e);
 
@@ -121,13 +135,14 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 	}
 	m->taken = taken;
 	m->size = size;
-	m->is_gather = is_gather;
+	m->kind = kind;
 	if (key.len)
 		memcpy(m->key, key.data, key.len);
 	m->item.key = SLICE(m->key, key.len);
-	if (is_gather)
+	if (kind != MEETING_BARRIER)
 		m->values = calloc(size, sizeof(*m->values));
-	if ((is_gather && !m->values) || barrier_gather_add_name(s, m) < 0) {
+	if ((kind != MEETING_BARRIER && !m->values) ||
+	    barrier_gather_add_name(s, m) < 0) {
 		free(m->values);
 		free(m);
 		*out = NULL;
@@ -140,7 +155,7 @@ static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
 /* Finds or begins the key's meeting; an error if the caller's size or kind
  * differs from the others'. */
 static int barrier_gather_find_or_begin(struct store *s, struct slice key,
-					uint32_t size, int is_gather,
+					uint32_t size, enum meeting_kind kind,
 					struct barrier_gather **out,
 					struct err *e)
 {
@@ -150,7 +165,7 @@ static int barrier_gather_find_or_begin(struct store *s, struct slice key,
 	int rc = 0;
 
 	*out = m;
-	if (m && m->is_gather == is_gather && m->size == size)
+	if (m && m->kind == kind && m->size == size)
 		return 0;
 	store_put_quoted(&name, key);
 	if (m)
@@ -158,15 +173,15 @@ static int barrier_gather_find_or_begin(struct store *s, struct slice key,
 			     "%.*s is a %s of %u for the other callers, but a "
 			     "%s of %u for this one",
 			     (int)name.len, name.data,
-			     m->is_gather ? "gather" : "barrier", m->size,
-			     is_gather ? "gather" : "barrier", size);
+			     meeting_name(m->kind), m->size,
+			     meeting_name(kind), size);
 	else if (size == 0)
 		rc = err_set(e, ERR_ARGUMENT,
 			     "a %s of no ranks: %.*s has size 0",
-			     is_gather ? "gather" : "barrier", (int)name.len,
+			     meeting_name(kind), (int)name.len,
 			     name.data);
 	else
-		rc = barrier_gather_new(s, key, size, is_gather, out, e);
+		rc = barrier_gather_new(s, key, size, kind, out, e);
 	buf_release(&name);
 	return rc;
 }
@@ -216,7 +231,8 @@ int store_barrier(struct store *s, struct slice key, uint32_t size,
 		  struct store_waiter *w, struct err *e)
 {
 	struct barrier_gather *m;
-	int rc = barrier_gather_find_or_begin(s, key, size, 0, &m, e);
+	int rc = barrier_gather_find_or_begin(s, key, size, MEETING_BARRIER,
+					      &m, e);
 
 	if (rc < 0)
 		return rc;
@@ -271,12 +287,12 @@ static int barrier_gather_set_value(struct store *s, struct barrier_gather *m,
 	return 0;
 }
 
-int store_gather(struct store *s, struct slice key, uint32_t size,
-		 uint32_t rank, struct slice value, struct store_waiter *w,
-		 struct err *e)
+static int barrier_gather_join(struct store *s, struct slice key,
+			       uint32_t size, enum meeting_kind kind,
+			       uint32_t rank, struct slice value,
+			       struct store_waiter *w, struct err *e)
 {
-	struct meetings *ms = &s->meetings;
-	const struct departure *gone;
+	const struct departure *gone = NULL;
 	struct barrier_gather *m;
 	int rc;
 
@@ -284,7 +300,7 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 		return err_set(e, ERR_ARGUMENT,
 			       "a gather of %u ranks: this round has only %u",
 			       size, s->limits.ranks);
-	rc = barrier_gather_find_or_begin(s, key, size, 1, &m, e);
+	rc = barrier_gather_find_or_begin(s, key, size, kind, &m, e);
 	if (rc < 0)
 		return rc;
 	rc = barrier_gather_set_value(s, m, rank, value, e);
@@ -297,12 +313,29 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 	barrier_gather_add_caller(s, m, w);
 	/* check once, when the gather begins, for ranks that have left already;
 	 * store_rank_left handles those that leave later */
-	gone = m->here == 1 ? barrier_gather_find_departed(ms, size) : NULL;
+	if (m->here == 1 && kind == MEETING_GATHER)
+		gone = barrier_gather_find_departed(&s->meetings, size);
 	if (gone)
 		barrier_gather_fail(s, m, gone->how);
 	else if (m->here == m->size)
 		barrier_gather_finish(s, m, 0);
 	return 0;
+}
+
+int store_gather(struct store *s, struct slice key, uint32_t size,
+		 uint32_t rank, struct slice value, struct store_waiter *w,
+		 struct err *e)
+{
+	return barrier_gather_join(s, key, size, MEETING_GATHER, rank, value,
+				   w, e);
+}
+
+int store_gather_of_nodes(struct store *s, struct slice key, uint32_t size,
+			  uint32_t node, struct slice value,
+			  struct store_waiter *w, struct err *e)
+{
+	return barrier_gather_join(s, key, size, MEETING_GATHER_OF_NODES, node,
+				   value, w, e);
 }
 
 int store_offer(struct store_waiter *w, const struct wire_share *m,
@@ -324,7 +357,8 @@ static void barrier_gather_fail_incomplete(struct store *s, uint32_t rank,
 
 	for (m = s->meetings.gathers; m; m = next) {
 		next = m->next;
-		if (rank < m->size && !m->values[rank].data)
+		if (m->kind == MEETING_GATHER && rank < m->size &&
+		    !m->values[rank].data)
 			barrier_gather_fail(s, m, how);
 	}
 }
@@ -380,14 +414,14 @@ void barrier_gather_leave(struct store_waiter *w)
 		*w->pprev = w->next;
 		if (w->next)
 			w->next->pprev = w->pprev;
-		if (m->is_gather) {
+		if (m->kind != MEETING_BARRIER) {
 			store_discharge(s, m->values[w->rank].len);
 			free((char *)m->values[w->rank].data);
 			m->values[w->rank] = SLICE(NULL, 0);
 			gather_fanout_withdraw(&m->share, w->rank);
 			how = barrier_gather_departure_text(&s->meetings,
 							    w->rank);
-			if (how && m->here)
+			if (how && m->here && m->kind == MEETING_GATHER)
 				barrier_gather_fail(s, m, how);
 		}
 	}
@@ -405,7 +439,9 @@ void barrier_gather_awaited(const struct store_waiter *w,
 {
 	const struct barrier_gather *m = w->meeting;
 
-	a->kind = m->is_gather ? STORE_AWAITS_GATHER : STORE_AWAITS_BARRIER;
+	/* nodes are not named: the caller may know ranks only */
+	a->kind = m->kind == MEETING_GATHER ? STORE_AWAITS_GATHER
+					    : STORE_AWAITS_BARRIER;
 	a->key = m->item.key;
 	a->missing = m->size - m->here;
 	a->of = m->size;
@@ -476,8 +512,9 @@ struct barrier_gather *store_remake(struct store *s, const struct slice *values,
 		return NULL;
 	}
 	m->size = size;
-	m->is_gather = 1;
-	m->taken = barrier_gather_cost_bytes(SLICE("", 0), size, 1);
+	m->kind = MEETING_GATHER;
+	m->taken = barrier_gather_cost_bytes(SLICE("", 0), size,
+					     MEETING_GATHER);
 	if (store_reserve(s, m->taken, NULL) < 0)
 		m->taken = 0;
 	barrier_gather_list_add(&s->meetings.held, m);

@@ -79,6 +79,23 @@ int gather_fanout_offer(struct share *s, uint32_t rank,
 	return 0;
 }
 
+uint32_t gather_fanout_place(const struct wire_share *m, uint32_t rank)
+{
+	return m->of_nodes ? m->node : rank;
+}
+
+int gather_fanout_join(struct store *store, const struct wire_share *m,
+		       uint32_t rank, struct store_waiter *w, struct err *e)
+{
+	int offers = gather_fanout_is_offer(m, e), rc = offers;
+
+	if (rc >= 0)
+		rc = (m->of_nodes ? store_gather_of_nodes : store_gather)(
+			store, m->key, m->size, gather_fanout_place(m, rank),
+			m->value, w, e);
+	return rc == 0 && offers ? store_offer(w, m, e) : rc;
+}
+
 void gather_fanout_withdraw(struct share *s, uint32_t rank)
 {
 	uint32_t at = gather_fanout_count_below(s, rank);

@@ -9,7 +9,7 @@
 
 enum { SHARE_FANOUT = 4 };
 
-/* A rank that passes the list on, and its address. */
+/* A rank, or a node, that passes the list on, and its address. */
 struct share_place {
 	uint32_t rank;
 	uint16_t port;
@@ -36,6 +36,12 @@ struct share_part {
 /* 1: its sender passes the list on; 0: it does not; ERR_PROTOCOL: the address
  * or the token is invalid. */
 int gather_fanout_is_offer(const struct wire_share *m, struct err *e);
+/* The place in the list of a rank that sends m: its own, or its node's. */
+uint32_t gather_fanout_place(const struct wire_share *m, uint32_t rank);
+/* Parks w as m says (store_gather, or for nodes), with its offer if it makes
+ * one. 0, or their errors or that of gather_fanout_is_offer. */
+int gather_fanout_join(struct store *store, const struct wire_share *m,
+		       uint32_t rank, struct store_waiter *w, struct err *e);
 /* Adds the rank's offer m, its first. 0 or -ENOMEM. */
 int gather_fanout_offer(struct share *s, uint32_t rank,
 			const struct wire_share *m, struct err *e);

@@ -139,6 +139,10 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 int store_gather(struct store *s, struct slice key, uint32_t size,
 		 uint32_t rank, struct slice value, struct store_waiter *w,
 		 struct err *e);
+/* The same of nodes 0..size-1, whatever their ranks do. */
+int store_gather_of_nodes(struct store *s, struct slice key, uint32_t size,
+			  uint32_t node, struct slice value,
+			  struct store_waiter *w, struct err *e);
 /* w, which store_gather has parked or woken, passes the list on at m's address.
  * 0 or -ENOMEM. */
 int store_offer(struct store_waiter *w, const struct wire_share *m,

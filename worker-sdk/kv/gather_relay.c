@@ -34,7 +34,7 @@ struct receiver {
 	unsigned number; /* in the order of connecting */
 	size_t heard; /* bytes of the hello */
 	size_t sent;
-	unsigned char hello[DDP__RELAY_HELLO];
+	unsigned char hello[CIPHER_RELAY_HELLO];
 };
 
 /* The bytes that receivers get: the salt, and the records under its key. */
@@ -69,7 +69,7 @@ struct relaying {
 	struct receiver *receivers; /* room for all ranks, and strangers */
 	size_t room;
 	unsigned came;
-	unsigned char (*known)[DDP__RELAY_RANDOM]; /* random parts of hellos
+	unsigned char (*known)[CIPHER_RELAY_RANDOM]; /* random parts of hellos
 						   * seen */
 	size_t nknown; /* at most room */
 	uint32_t left; /* expected ranks that have neither received it nor given
@@ -79,49 +79,6 @@ struct relaying {
 	struct pollfd *polls;
 	struct err *e;
 };
-
-/* ---- tokens ---- */
-
-static void relay_make_key(unsigned char out[PROOF_SIZE], const char *token,
-			   const char *use, const void *random)
-{
-	crypto_generichash_state s;
-
-	crypto_generichash_init(&s, (const unsigned char *)token,
-				WIRE_TOKEN_SIZE, PROOF_SIZE);
-	crypto_generichash_update(&s, (const unsigned char *)use, strlen(use));
-	crypto_generichash_update(&s, random, DDP__RELAY_RANDOM);
-	crypto_generichash_final(&s, out, PROOF_SIZE);
-	sodium_memzero(&s, sizeof(s));
-}
-
-int ddp__relay_hello(unsigned char hello[DDP__RELAY_HELLO], const char *token,
-		    struct err *e)
-{
-	int rc = random_bytes(hello, DDP__RELAY_RANDOM, e);
-
-	if (rc < 0)
-		return rc;
-	relay_make_key(hello + DDP__RELAY_RANDOM, token, "ddprun share hello",
-		       hello);
-	return 0;
-}
-
-static int relay_is_hello(const unsigned char hello[DDP__RELAY_HELLO],
-			  const char *token)
-{
-	unsigned char right[PROOF_SIZE];
-
-	relay_make_key(right, token, "ddprun share hello", hello);
-	return !sodium_memcmp(hello + DDP__RELAY_RANDOM, right, sizeof(right));
-}
-
-void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt)
-{
-	(void)!sodium_init(); /* as in cipher_start */
-	w->count = 0;
-	relay_make_key(w->key.bytes, token, "ddprun share list", salt);
-}
 
 void ddp__relay_open(struct ddp__relay *relay, const char *addr,
 		    struct wire_share *m)
@@ -173,12 +130,12 @@ static void relay_end_receiver(struct relaying *p, struct receiver *c)
  * record. */
 static int relay_start_sealing(struct relaying *p)
 {
-	unsigned char salt[DDP__RELAY_RANDOM];
+	unsigned char salt[CIPHER_RELAY_RANDOM];
 	int rc = random_bytes(salt, sizeof(salt), p->e);
 
 	if (rc < 0)
 		return rc;
-	ddp__relay_way(&p->out.way, p->relay->token, salt);
+	cipher_relay_way(&p->out.way, p->relay->token, salt);
 	p->out.text = 0;
 	buf_reset(&p->out.bytes);
 	buf_put(&p->out.bytes, salt, sizeof(salt));
@@ -262,9 +219,9 @@ static int relay_connect_source(struct relaying *p)
 static int relay_on_connected(struct relaying *p)
 {
 	struct source *s = &p->source;
-	unsigned char hello[DDP__RELAY_HELLO];
+	unsigned char hello[CIPHER_RELAY_HELLO];
 	socklen_t size = sizeof(int);
-	int error = 0, rc = ddp__relay_hello(hello, s->token, p->e);
+	int error = 0, rc = cipher_relay_hello(hello, s->token, p->e);
 
 	if (rc < 0)
 		return rc;
@@ -319,10 +276,10 @@ static int relay_read_records(struct relaying *p)
 	size_t used = 0;
 	long n = 1;
 
-	if (!s->salted && s->raw.len >= DDP__RELAY_RANDOM) {
-		ddp__relay_way(&s->way, s->token, s->raw.data);
+	if (!s->salted && s->raw.len >= CIPHER_RELAY_RANDOM) {
+		cipher_relay_way(&s->way, s->token, s->raw.data);
 		s->salted = 1;
-		used = DDP__RELAY_RANDOM;
+		used = CIPHER_RELAY_RANDOM;
 	}
 	while (s->salted && n > 0 && p->got < p->bytes) {
 		n = relay_open_record(p, SLICE(s->raw.data + used,
@@ -396,12 +353,13 @@ static void relay_accept(struct relaying *p)
 /* 1 if the hello is valid and new. A copy of an earlier hello is refused. */
 static int relay_is_welcome(struct relaying *p, const struct receiver *c)
 {
-	if (!relay_is_hello(c->hello, p->relay->token) || p->nknown == p->room)
+	if (p->nknown == p->room ||
+	    !cipher_is_relay_hello(c->hello, p->relay->token))
 		return 0;
 	for (size_t i = 0; i < p->nknown; i++)
-		if (!memcmp(p->known[i], c->hello, DDP__RELAY_RANDOM))
+		if (!memcmp(p->known[i], c->hello, CIPHER_RELAY_RANDOM))
 			return 0;
-	memcpy(p->known[p->nknown++], c->hello, DDP__RELAY_RANDOM);
+	memcpy(p->known[p->nknown++], c->hello, CIPHER_RELAY_RANDOM);
 	return 1;
 }
 
@@ -535,7 +493,7 @@ static int relay_make_room(struct relaying *p)
 	p->known = calloc(p->room + 1, sizeof(*p->known));
 	p->polls = calloc(p->room + DDP__LISTEN_MAX + 1, sizeof(*p->polls));
 	buf_init(&p->out.bytes,
-		 DDP__RELAY_RANDOM + CIPHER_SEALED_MAX(p->bytes));
+		 CIPHER_RELAY_RANDOM + CIPHER_SEALED_MAX(p->bytes));
 	buf_init(&p->source.raw, 2 * CIPHER_RECORD_MAX);
 	for (size_t i = 0; p->receivers && i < p->room; i++)
 		p->receivers[i].fd = -1;

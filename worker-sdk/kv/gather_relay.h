@@ -27,19 +27,6 @@ void ddp__relay_open(struct ddp__relay *relay, const char *addr,
 		    struct wire_share *m);
 void ddp__relay_close(struct ddp__relay *relay);
 
-enum {
-	DDP__RELAY_RANDOM = 16,
-	DDP__RELAY_HELLO = DDP__RELAY_RANDOM + PROOF_SIZE,
-};
-
-/* Makes the hello that a connecting rank sends, once: random bytes and their
- * MAC under token. 0, or the error of random_bytes(). */
-int ddp__relay_hello(unsigned char hello[DDP__RELAY_HELLO], const char *token,
-		    struct err *e);
-/* Sets w to seal or open the records after a salt of DDP__PASS_RANDOM bytes.
- * The rank with this token sends the same records to all that connect. */
-void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt);
-
 /* Receives the list of `size` values (without its count) from the rank that
  * `answer`, the server's answer, names, or from c if that fails; and relays it
  * until all expected ranks have been served, or nothing has moved for 5 s.

@@ -90,8 +90,8 @@ static struct buf wrong_list(const struct ddp__relay *relay, size_t bytes)
 	char *wrong = calloc(1, bytes);
 	struct cipher_way way;
 
-	buf_put(&out, wrong, DDP__RELAY_RANDOM);
-	ddp__relay_way(&way, relay->token, wrong);
+	buf_put(&out, wrong, CIPHER_RELAY_RANDOM);
+	cipher_relay_way(&way, relay->token, wrong);
 	if (strcmp(what, "garbles"))
 		cipher_seal(&way, SLICE(wrong, bytes), &out);
 	else
@@ -103,7 +103,7 @@ static struct buf wrong_list(const struct ddp__relay *relay, size_t bytes)
 static void send_to_next(const struct ddp__relay *relay, size_t bytes)
 {
 	struct buf wrong = wrong_list(relay, bytes);
-	char hello[DDP__RELAY_HELLO];
+	char hello[CIPHER_RELAY_HELLO];
 	struct pollfd p[DDP__LISTEN_MAX];
 	int n = ddp__listen_polls(&relay->listener, p, DDP__LISTEN_MAX), fd;
 
@@ -138,13 +138,13 @@ static int call_source(const struct wire_shared *told)
 /* Reads from its own source, so that the source does not wait for it. */
 static void give_up_source(const struct wire_shared *told)
 {
-	unsigned char hello[DDP__RELAY_HELLO];
+	unsigned char hello[CIPHER_RELAY_HELLO];
 	char some[4096];
 	int fd;
 
 	if (!told->port)
 		return;
-	must(ddp__relay_hello(hello, told->token.data, &e));
+	must(cipher_relay_hello(hello, told->token.data, &e));
 	fd = call_source(told);
 	(void)!send(fd, hello, sizeof(hello), MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
@@ -177,7 +177,7 @@ static void misbehave(struct ddp__relay *relay, const struct wire_shared *told)
  * room left. */
 static void knock(const struct wire_shared *told)
 {
-	static const char wrong[DDP__RELAY_HELLO];
+	static const char wrong[CIPHER_RELAY_HELLO];
 	int silent[20];
 	char byte;
 

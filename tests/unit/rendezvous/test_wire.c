@@ -414,10 +414,11 @@ END_TEST
 START_TEST(golden_bytes_of_a_share)
 {
 	static const char share_bytes[] =
-		"\x33\0\0\0" "\x15" "\0" "\0\0" "\x02\0\0\0"
+		"\x38\0\0\0" "\x15" "\0" "\0\0" "\x02\0\0\0"
 		"\x01\0\0\0g" "\x03\0\0\0" "\xff\xff\xff\xff"
 		"\x08\0\0\0" "10.0.0.1" "\x41\x9c"
-		"\x10\0\0\0" "0123456789abcdef" "\0\0\0\0";
+		"\x10\0\0\0" "0123456789abcdef" "\0\0\0\0"
+		"\x01" "\x05\0\0\0";
 	static const char shared_bytes[] =
 		"\x30\0\0\0" "\x15" "\x01" "\0\0" "\x02\0\0\0"
 		"\x07\0\0\0" "\x02\0\0\0" "\x11\0\0\0"
@@ -428,7 +429,7 @@ START_TEST(golden_bytes_of_a_share)
 	struct wire_share share = {SLICE_STR("g"), 3, WIRE_NO_TIMEOUT,
 				   SLICE_STR("10.0.0.1"), 40001,
 				   SLICE_STR("0123456789abcdef"),
-				   SLICE_STR("")};
+				   SLICE_STR(""), 1, 5};
 	struct wire_shared shared = {7, 2, 17, SLICE_STR("hash"),
 				     SLICE_STR("::1"), 40002, SLICE_STR("to"),
 				     {2, SLICE(items, sizeof(items) - 1)}};

@@ -184,6 +184,45 @@ START_TEST(an_incomplete_offer_is_ignored)
 }
 END_TEST
 
+static int join(struct store *st, struct store_waiter *w, int of_nodes,
+		uint32_t node, uint32_t rank)
+{
+	const struct wire_share m = {
+		.key = SLICE_STR("g"), .size = 2, .value = SLICE_STR("v"),
+		.port = 1, .addr = SLICE_STR("10.0.0.1"),
+		.token = SLICE("0123456789abcdef", WIRE_TOKEN_SIZE),
+		.of_nodes = (uint8_t)of_nodes, .node = node};
+
+	return gather_fanout_join(st, &m, rank, w, &e);
+}
+
+START_TEST(a_gather_of_nodes_does_not_fail_when_a_rank_leaves)
+{
+	const struct store_limits limits = {1 << 10, 1 << 20, 1 << 10, 8};
+	struct store *st = store_new(&limits);
+	struct store_waiter a = {.owner = NULL}, b = a, c = a;
+
+	store_rank_left(st, 0, "rank 0 on h1 exited with code 0");
+	ck_assert_int_eq(join(st, &a, 1, 0, 0), 0);
+	ck_assert_ptr_null(store_woken(st));
+	store_rank_left(st, 1, "rank 1 on h1 exited with code 0");
+	store_waiter_release(&a); /* its connection was lost */
+	ck_assert_int_eq(join(st, &a, 1, 0, 0), 0);
+	ck_assert_int_eq(join(st, &c, 0, 0, 1), ERR_ARGUMENT);
+	ck_assert_str_eq(e.text, "'g' is a gather of nodes of 2 for the other "
+				 "callers, but a gather of 2 for this one");
+	ck_assert_uint_eq(store_share(a.meeting)->n, 1);
+	/* its ranks begin with 5 */
+	ck_assert_int_eq(join(st, &b, 1, 1, 5), 0);
+	ck_assert_uint_eq(store_share(a.meeting)->places[1].rank, 1);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(store_woken(st)->code, 0);
+	store_waiter_release(&a);
+	store_waiter_release(&b);
+	store_free(st);
+}
+END_TEST
+
 START_TEST(the_hash_is_of_the_bytes_that_are_passed_on)
 {
 	static const char bytes[] = "\x03\0\0\0one\0\0\0\0\x05\0\0\0three";
@@ -212,6 +251,8 @@ int main(void)
 	tcase_add_test(t, withdrawing_where_nobody_offered_changes_nothing);
 	tcase_add_test(t, an_offer_ends_with_its_caller);
 	tcase_add_test(t, an_incomplete_offer_is_ignored);
+	tcase_add_test(t,
+		       a_gather_of_nodes_does_not_fail_when_a_rank_leaves);
 	tcase_add_test(t, the_hash_is_of_the_bytes_that_are_passed_on);
 	return run_case(t);
 }

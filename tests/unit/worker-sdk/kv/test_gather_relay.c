@@ -95,8 +95,8 @@ static int say(const void *hello)
 {
 	int fd = call_source();
 
-	ck_assert_int_eq(send(fd, hello, DDP__RELAY_HELLO, MSG_NOSIGNAL),
-			 DDP__RELAY_HELLO);
+	ck_assert_int_eq(send(fd, hello, CIPHER_RELAY_HELLO, MSG_NOSIGNAL),
+			 CIPHER_RELAY_HELLO);
 	return fd;
 }
 
@@ -174,7 +174,7 @@ START_TEST(a_network_reader_sees_neither_token_nor_list)
 	ddp__listen_close(&l);
 	ends_well(receiver);
 	ends_well(source.pid);
-	ck_assert_uint_eq(up_down[0].n, DDP__RELAY_HELLO);
+	ck_assert_uint_eq(up_down[0].n, CIPHER_RELAY_HELLO);
 	ck_assert_uint_gt(up_down[1].n, LIST);
 	for (int i = 0; i < 2; i++) {
 		ck_assert(!has(&up_down[i], source.m.token.data,
@@ -193,8 +193,8 @@ static int opens(char *raw, size_t n)
 	struct buf in = BUF_INIT(2 * LIST), out = BUF_INIT(2 * LIST);
 	int is;
 
-	ddp__relay_way(&way, source.m.token.data, raw);
-	buf_put(&in, raw + DDP__RELAY_RANDOM, n - DDP__RELAY_RANDOM);
+	cipher_relay_way(&way, source.m.token.data, raw);
+	buf_put(&in, raw + CIPHER_RELAY_RANDOM, n - CIPHER_RELAY_RANDOM);
 	is = cipher_take(&way, &in, &out, &e) == 0 && in.len == 0 &&
 	     is_list(out.data, out.len);
 	buf_release(&in);
@@ -204,14 +204,14 @@ static int opens(char *raw, size_t n)
 
 START_TEST(a_replayed_hello_gets_nothing)
 {
-	unsigned char hello[DDP__RELAY_HELLO];
+	unsigned char hello[CIPHER_RELAY_HELLO];
 	struct err e = ERR_INIT;
 	char *got = malloc(2 * LIST);
 	size_t n;
 	int first, again;
 
 	start_source(2);
-	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(cipher_relay_hello(hello, source.m.token.data, &e), 0);
 	first = say(hello);
 	ck_assert_uint_eq(hear(first, got, 1), 1);
 	again = say(hello);
@@ -224,7 +224,7 @@ START_TEST(a_replayed_hello_gets_nothing)
 	again = say(hello);
 	ck_assert_uint_eq(hear(again, got, 1), 0);
 	close(again);
-	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(cipher_relay_hello(hello, source.m.token.data, &e), 0);
 	first = say(hello);
 	ck_assert(opens(got, hear(first, got, 2 * LIST)));
 	close(first);
@@ -236,17 +236,17 @@ END_TEST
 START_TEST(a_wrong_hello_gets_nothing)
 {
 	static const char other[WIRE_TOKEN_SIZE] = "another";
-	unsigned char hello[DDP__RELAY_HELLO];
+	unsigned char hello[CIPHER_RELAY_HELLO];
 	struct err e = ERR_INIT;
 	char *got = malloc(2 * LIST);
 	int fd;
 
 	start_source(1);
-	ck_assert_int_eq(ddp__relay_hello(hello, other, &e), 0);
+	ck_assert_int_eq(cipher_relay_hello(hello, other, &e), 0);
 	fd = say(hello);
 	ck_assert_uint_eq(hear(fd, got, 1), 0);
 	close(fd);
-	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(cipher_relay_hello(hello, source.m.token.data, &e), 0);
 	hello[0] ^= 1;
 	fd = say(hello);
 	ck_assert_uint_eq(hear(fd, got, 1), 0);
@@ -263,15 +263,15 @@ END_TEST
 START_TEST(a_hello_may_arrive_in_parts)
 {
 	static const char other[WIRE_TOKEN_SIZE] = "another";
-	enum { HALF = DDP__RELAY_HELLO / 2 };
-	unsigned char hello[DDP__RELAY_HELLO], wrong[DDP__RELAY_HELLO];
+	enum { HALF = CIPHER_RELAY_HELLO / 2 };
+	unsigned char hello[CIPHER_RELAY_HELLO], wrong[CIPHER_RELAY_HELLO];
 	struct err e = ERR_INIT;
 	char *got = malloc(2 * LIST);
 	int fd, refused;
 
 	start_source(1);
-	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
-	ck_assert_int_eq(ddp__relay_hello(wrong, other, &e), 0);
+	ck_assert_int_eq(cipher_relay_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(cipher_relay_hello(wrong, other, &e), 0);
 	fd = call_source();
 	ck_assert_int_eq(send(fd, hello, HALF, MSG_NOSIGNAL), HALF);
 	/* once it has refused this one, it has read that half */
