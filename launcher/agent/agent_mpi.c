@@ -104,7 +104,7 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.appnum = agent_mpi_appnum, .arg = a,
 	};
-	const struct pmi_exchange_round exchange =
+	struct pmi_exchange_round exchange =
 		agent_exchange_round(a, start, "MPI");
 
 	if (host_topology_is_pending(&a->topology)) {
@@ -112,6 +112,7 @@ static int agent_mpi_begin_pmi(struct agent *a, const struct wire_start *start,
 		agent_hold(a, start);
 		return AGENT_LATER;
 	}
+	exchange.addr = a->member.addr_text;
 	agent_mpi_name(a, start, name);
 	pmi_server_memory_path(name, start->node_rank, "shm", memory);
 	guard_note_folder(&a->guard, GUARD_ROUND_FOLDER, memory);
@@ -186,7 +187,7 @@ char *const *agent_mpi_vars(void *owner, uint32_t local_rank, uint32_t *n)
 static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 				struct err *e)
 {
-	const struct pmi_exchange_round round =
+	struct pmi_exchange_round round =
 		agent_exchange_round(a, start, "MPI");
 	struct pmix_job job = {
 		.base_rank = start->base_rank, .nproc = a->rdzv->nproc,
@@ -208,6 +209,7 @@ static int agent_mpi_begin_pmix(struct agent *a, const struct wire_start *start,
 	/* MPI libraries derive the names of shared memory from it */
 	snprintf(job.name, sizeof(job.name), "ddprun_%s_%u", agent_id(a),
 		 start->round);
+	round.addr = a->member.addr_text;
 	agent_hold(a, start);
 	a->pmix = pmix_service_new(&a->loop, &job, &round, &pmix_events, a, e);
 	return a->pmix ? AGENT_LATER : err_negative(e->code);

@@ -1,20 +1,24 @@
 /* pmi_exchange.h: exchanges values among the agents of a round, as a client of
- * the round's store. In the exchange N, each sets the key "NAME/N/node RANK",
- * enters the barrier "NAME/N (of nodes)", whose size is the number of nodes,
- * and gets the keys of all. A value that is too large for that reply is set in
- * pieces instead, "NAME/N/node RANK/0" and so on: the last one is shorter than
- * the others, or empty. One exchange at a time. Knows nothing of PMI's lines.
- */
+ * the round's store. In the exchange N, each calls SHARE with the key "NAME/N
+ * (of nodes)", and gets the list of all values. If the list is large, nodes
+ * pass it on to each other (node_relay.h). A value that is too large for the
+ * list is set in pieces instead, "NAME/N/node RANK/0" and so on: the last one
+ * is shorter than the others, or empty. One exchange at a time. Knows nothing
+ * of PMI's lines. */
 #ifndef LAUNCHER_PMI_EXCHANGE_H
 #define LAUNCHER_PMI_EXCHANGE_H
 
+#include "launcher/pmi/node_relay.h"
 #include "launcher/pmi/round_client.h"
 
 enum {
 	PMI_EXCHANGE_PIECE = 4 << 20,
 	PMI_EXCHANGE_VALUE_MAX = 64 << 20, /* for each node */
-	/* the bytes of all values in a reply */
+	/* the bytes of all values in the list */
 	PMI_EXCHANGE_REPLY_MAX = WIRE_BODY_MAX / 2,
+	/* Nodes pass on a list from this size on, as each guesses it from its
+	 * own value. */
+	PMI_EXCHANGE_PASSED_ON = 64 << 10,
 };
 
 struct pmi_exchange;
@@ -31,13 +35,16 @@ struct pmi_exchange_round {
 	const char *name; /* names its keys: "MPI", or another purpose */
 	struct round_client_self self;
 	uint32_t node_rank, nnodes;
+	const char *addr; /* where other nodes reach this one; NULL: nowhere */
 };
 
 enum pmi_exchange_step {
 	EXCHANGE_IDLE,
-	EXCHANGE_SET, EXCHANGE_SET_PIECE,
-	EXCHANGE_MEET,
-	EXCHANGE_GET, EXCHANGE_GET_PIECE,
+	EXCHANGE_SET_PIECE,
+	EXCHANGE_SHARE,
+	EXCHANGE_FETCH, /* the list, from another node */
+	EXCHANGE_LIST,	/* from the server, because that node failed */
+	EXCHANGE_GET_PIECE,
 };
 
 /* The value of a node, if one came in pieces. */
@@ -52,10 +59,15 @@ struct pmi_exchange {
 	struct pmi_exchange_round round;
 	enum pmi_exchange_step step;
 	uint32_t number;
-	struct buf mine;
+	struct buf mine; /* what is shared: a u8, 1: in pieces; the value */
 	struct pmi_exchange_part *parts; /* nnodes; NULL: there are no pieces */
 	uint32_t node, piece; /* that is set or got */
 	struct round_client client;
+	struct node_relay *relays; /* the first: this exchange's, if offers */
+	struct node_fetch *fetch;
+	int offers;
+	uint32_t comers;     /* nodes that this exchange's relay serves */
+	uint32_t open_parts; /* the client, relays and fetches */
 };
 
 /* Starts to connect. The pointers in round outlive x. After an error x needs no

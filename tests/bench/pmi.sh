@@ -40,16 +40,6 @@ pmi_hydra() {
 		-ppn $(($1 / PMI_NODES)) -n "$1" "$B/pmi_rank"
 }
 
-# pmi_share: the same bytes by SHARE, which agents do not use: simulated ones pass the list on
-pmi_share() {
-	for n in 1024 2048 4096; do
-		pmi_server secret
-		"$B/bench_exchange" $PMI_NODES 1 $((n / PMI_NODES * 260)) 2 "$at/$server"
-		kill $server
-		wait $server 2>/dev/null || true
-	done
-}
-
 # pmi_row NAME COMMAND [AUTH]: medians for each number of ranks
 pmi_row() {
 	for n in 1024 2048 4096; do
@@ -69,7 +59,6 @@ bench_pmi() {
 	export DDP_TOKEN=sixteen-bytes-and-more
 	pmi_row ddprdzv pmi_job secret
 	pmi_row 'ddprdzv, --auth none' pmi_job none
-	pmi_share
 	have mpiexec.hydra "hydra (mpich)" && pmi_row hydra pmi_hydra
 }
 bench_pmi

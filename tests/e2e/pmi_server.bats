@@ -311,6 +311,45 @@ put_many='put_many() {
 	[ "$(grep -c 'cmd=get_result .*value=10239$' <<<"$out")" = 8 ]
 }
 
+# large_nodes N NNODES COMMAND...: starts N nodes, n0 and so on, with 1 or 2 workers each
+large_nodes() {
+	local n=$1 nnodes=$2
+	shift 2
+	port
+	export DDP_LOG=debug
+	for ((i = 0; i < n; i++)); do
+		start n$i ddprun --mpi pmi --nnodes "$nnodes" --node-rank $i \
+			--rdzv-endpoint "$meet" --nproc-per-node $((1 + i % 2)) "$@"
+	done
+}
+
+@test "nodes pass a large exchange on to each other, and the server sends it once" {
+	large_nodes 6 6 "$O/tests/w_pmi_large" 40
+	for i in 0 1 2 3 4 5; do
+		finish n$i 0
+		[ "$(grep -c ': 320 values' <<<"$out")" = $((1 + i % 2)) ]
+		if [ $i = 0 ]; then
+			lacks "$err" "MPI's exchange 2: the list"
+		else
+			has "$err" "MPI's exchange 2: the list came from another node"
+		fi
+		lacks "$err" "MPI's exchange 1: the list"
+	done
+}
+
+@test "a node that dies during a large exchange is left out of the next one" {
+	printf '%s\n' '[ $GROUP_RANK != 3 ] || kill -KILL $PPID' \
+		'exec "$O/tests/w_pmi_large" 80' >worker
+	export O
+	large_nodes 4 3:4 bash worker
+	finish n3 137
+	for i in 0 1 2; do
+		finish n$i 0
+		[ "$(grep -c ': 240 values' <<<"$out")" = $((1 + i % 2)) ]
+		[ $i = 0 ] || has "$err" "MPI's exchange 2: the list came from another node"
+	done
+}
+
 @test "PMI-2, a line of 1 MB and a spawn are refused" {
 	expect 66 ddprun --mpi pmi bash -c 'printf "    52cmd=fullinit;" >&$PMI_FD; read -r _ <&$PMI_FD'
 	has "$err" "rank 0 does not speak PMI-1 on PMI_FD: its first bytes are '    52cmd=fullinit;'"
