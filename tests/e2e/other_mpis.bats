@@ -5,6 +5,7 @@
 load ../lib
 load ../backend
 load ../openmpi
+load ../mpich
 
 setup() {
 	lib_setup
@@ -106,4 +107,53 @@ two_nodes() { # OPTION...: the output of both is in $out
 	all_met "$out" 2
 	two_nodes --max-restarts 1 ./mpi kill
 	all_met "$out" 2
+}
+
+# MPICH 4 and 5; Open MPI 5 needs PMIx's groups, which ddprun refuses.
+@test "ranks meet through a session of MPI 4, or get an error, and none waits" {
+	local tried=0
+	session_program
+	for folder in $DDP_TEST_MPI; do
+		PATH=$folder:$PATH "$folder/mpicc" -o session session.c \
+			-Wl,-rpath,"${folder%/bin}/lib" || continue
+		tried=1
+		expect 0 ddprun --nproc-per-node 3 ./session
+		grep -q unsupported <<<"$out" || all_met "$out" 3
+		[ "$(grep -cE 'of 3, sum 3|of 3: unsupported' <<<"$out")" = 3 ]
+	done
+	[ $tried = 1 ] || skip "no folder of DDP_TEST_MPI has an MPI with sessions"
+}
+
+@test "a program of ULFM that loses a rank ends, and the rank is named" {
+	local tried=0
+	cat >ulfm.c <<-'E'
+		#include <mpi.h>
+		#include <mpi-ext.h>
+		#include <signal.h>
+
+		int main(int argc, char **argv)
+		{
+			MPI_Comm left;
+			int rank;
+
+			MPI_Init(&argc, &argv);
+			MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+			MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+			MPI_Barrier(MPI_COMM_WORLD);
+			if (rank == 1)
+				raise(SIGKILL);
+			MPI_Barrier(MPI_COMM_WORLD);
+			MPIX_Comm_revoke(MPI_COMM_WORLD);
+			MPIX_Comm_shrink(MPI_COMM_WORLD, &left);
+			return MPI_Finalize();
+		}
+	E
+	for folder in $DDP_TEST_MPI; do
+		PATH=$folder:$PATH "$folder/mpicc" -o ulfm ulfm.c \
+			-Wl,-rpath,"${folder%/bin}/lib" 2>/dev/null || continue
+		tried=1
+		expect 137 ddprun --nproc-per-node 3 ./ulfm
+		has "$err" 'rank 1 .* was killed by signal 9'
+	done
+	[ $tried = 1 ] || skip "no folder of DDP_TEST_MPI has an MPI with ULFM"
 }

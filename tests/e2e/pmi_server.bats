@@ -2,6 +2,7 @@
 # covers: launcher/pmi launcher/agent/agent_mpi.c launcher/plan
 load ../lib
 load ../backend
+load ../mpich
 
 # A client of PMI-1: pmi LINE sends it and prints the answer.
 setup() {
@@ -348,6 +349,21 @@ large_nodes() {
 		[ "$(grep -c ': 240 values' <<<"$out")" = $((1 + i % 2)) ]
 		[ $i = 0 ] || has "$err" "MPI's exchange 2: the list came from another node"
 	done
+}
+
+@test "ranks of MPICH meet through a session of MPI 4, on one node and on two" {
+	mpich_or_skip
+	session_program
+	mpicc.mpich -o session session.c
+	expect 0 ddprun --nproc-per-node 3 ./session
+	all_met "$out" 3
+	port
+	node a --nproc-per-node 2 ./session
+	node b --nproc-per-node 1 ./session
+	finish a
+	both=$out
+	finish b
+	all_met "$both"$'\n'"$out" 3
 }
 
 @test "PMI-2, a line of 1 MB and a spawn are refused" {
