@@ -202,6 +202,10 @@ static int sweep_has_variable(int fd, const char *variable, size_t *size)
 	return 0;
 }
 
+/* Ourselves in /proc. qemu's user mode answers for /proc/self/stat itself, with
+ * zeroes and another start than the kernel shows for the others. */
+#define SELF "thread-self"
+
 /* 1 if the kernel reports where a process's code ends. gVisor does not. */
 static int sweep_shows_code(void)
 {
@@ -209,7 +213,7 @@ static int sweep_shows_code(void)
 	unsigned long long stat[STAT_FIELDS];
 
 	if (shows < 0) {
-		sweep_read_stat("self", stat);
+		sweep_read_stat(SELF, stat);
 		shows = stat[STAT_END_CODE] != 0;
 	}
 	return shows;
@@ -457,7 +461,7 @@ static int sweep_is_younger(const char *pid)
 	unsigned long long its[STAT_FIELDS];
 
 	if (!ours[STAT_START])
-		sweep_read_stat("self", ours);
+		sweep_read_stat(SELF, ours);
 	sweep_read_stat(pid, its);
 	return its[STAT_START] >= ours[STAT_START];
 }
