@@ -160,6 +160,33 @@ place() {
 	finish follow -
 }
 
+# More than the kernel allows of inotify's instances (128 for a user): those that get none
+# look once a second.
+@test "200 followers of one log all get each line, with a few hundred KiB each" {
+	local i n line kib
+	made 0 stdout <<<first
+	made 1 stderr </dev/null
+	place logs/run7_a/attempt_0 0 0 2 2
+	mkfifo all
+	exec 7<>all
+	start followers bash -c 'for i in {1..200}; do ddprun logs -f logs >all & done; wait'
+	for line in '[0] first' '[1] second' '[0] third'; do
+		for i in {1..200}; do
+			IFS= read -rt 60 -u 7 n
+			[ "$n" = "$line" ]
+		done
+		[ "$line" != '[0] first' ] || echo second >>logs/run7_a/attempt_0/1/stderr.log
+		[ "$line" != '[1] second' ] || echo third >>logs/run7_a/attempt_0/0/stdout.log
+	done
+	kib=$(awk '/^RssAnon/ { sum += $2; n++ } END { print int(sum / n) }' \
+		$(printf '/proc/%s/status ' $(pgrep -P "${pid[followers]}")))
+	echo "$kib KiB each"
+	[ -n "${SAN:-}" ] || [ "$kib" -lt 1024 ]
+	pkill -P "${pid[followers]}"
+	finish followers
+	nothing_left
+}
+
 @test "on a terminal hostile lines cannot move the cursor, and a bar has its last state" {
 	command -v script >/dev/null || skip "no script(1)"
 	printf 'a\033[2Jb\302\233c\ttab\n 10%%\r 90%%\r\nlast without newline' |
