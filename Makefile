@@ -12,6 +12,7 @@
 #   make check-roots     the same on the Slurm of other Debian releases, and the
 #                    tests of etcd on theirs
 #   make check-fresh     follow the README on a fresh Debian 13, then run tests there
+#   make check-arm64     build for arm64, and run unit and some e2e tests under qemu-user
 #   make check-mpich SRC=DIR   MPICH's own test programs, under ddprun and hydra
 #   make check-image     build the image of packaging/Dockerfile, and run jobs in it
 #   make bench       ratios against peers and physical floors
@@ -124,7 +125,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh check-arm64 cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -461,13 +462,10 @@ check-roots: deps
 	@sh deps.sh roots
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
-check-fresh:
-	@sh deps.sh roots
-	@O=$(abspath $(O)) sh tests/run-fresh $(TESTS)
-
-check-image:
-	@sh deps.sh image
-	@O=$(abspath $(O)) sh tests/run-image
+# ARM64_ROOT has the libraries for arm64 (build/roots/arm64).
+check-fresh check-arm64 check-image: check-%:
+	@sh deps.sh $*
+	@O=$(abspath $(O)) sh tests/run-$* $(TESTS)
 
 # The programs that the tests of check-roots start.
 cluster-programs: all $(test_programs)

@@ -3,7 +3,8 @@
 # derivatives. `sh deps.sh tests` also installs what the tests start, including other
 # launchers. `sh deps.sh roots` installs what creates root file systems of other Debian
 # releases, `sh deps.sh cluster` what is needed inside one (tests/run-roots), `sh deps.sh
-# image` what builds an image (tests/run-image), `sh deps.sh site` what `make site` and
+# image` what builds an image (tests/run-image), `sh deps.sh arm64` what builds for arm64 and
+# runs it here (tests/run-arm64), `sh deps.sh site` what `make site` and
 # `make pictures` need, and `sh deps.sh browser` the browser without which tests of the page
 # (`--web`) are skipped. make runs this script; on a machine without make, run it yourself.
 # DEPS=0 skips it.
@@ -22,8 +23,9 @@ cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 ne
 
 case ${1:-} in
 tests) wanted="$build $tests $hosts $launchers" ;;
-roots) wanted=debootstrap ;;
+roots | fresh) wanted=debootstrap ;;
 browser) wanted='chromium chromium-driver' ;;
+arm64) wanted='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static' ;;
 image) wanted='debootstrap buildah crun' ;;
 site) wanted='mkdocs mandoc python3-pyte' ;;
 cluster) wanted="$build $cluster" ;;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/trainers/net_step.h"
 #include "trainers/models/resnet_layers.h"
@@ -473,6 +474,8 @@ int main(void)
 {
 	TCase *t = tcase_create("resnet");
 
+	if (emulator_lacks("the speed"))
+		return 0;
 	tcase_set_timeout(t, 600);
 	tcase_add_loop_test(t, a_network_has_torchvisions_number_of_parameters,
 			    0, sizeof(counts) / sizeof(*counts));

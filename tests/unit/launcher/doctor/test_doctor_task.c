@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "launcher/doctor/doctor_internal.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 100, MANY = 40 };
@@ -81,6 +82,8 @@ START_TEST(what_hangs_is_killed_with_its_children)
 	struct doctor_task t[] = {{.run = hang}, {.run = close_and_hang}};
 	int status;
 
+	if (emulator_lacks("subreapers"))
+		return;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	doctor_task_run(t, 2, 2, SHORT_MS);
 	for (int i = 0; i < 2; i++) {

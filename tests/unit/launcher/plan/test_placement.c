@@ -9,6 +9,7 @@
 
 #include "launcher/plan/binding.h"
 #include "launcher/worker/spawn.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 
 /* Two sockets with one node of two caches each; 16 cores, 32 CPUs. */
@@ -357,6 +358,8 @@ START_TEST(a_child_that_cannot_be_bound)
 	int status;
 	pid_t pid;
 
+	if (emulator_lacks("vfork"))
+		return;
 	spawn_take_over_signals();
 	cpus_add(&cpus, CPUS_MAX - 1);
 	ck_assert_int_eq(spawn_process(&s, &e), -EINVAL);

@@ -210,7 +210,8 @@ START_TEST(the_kernel_tells_whether_a_process_was_at_an_address)
 	ck_assert_int_eq(write(gate[1], "", 1), 1);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	ck_assert_int_eq(call_return_open(pid, 0x1000), -ESRCH);
+	ck_assert_int_eq(call_return_open(pid, 0x1000),
+			 fd == -ENOSYS ? fd : -ESRCH);
 }
 END_TEST
 

@@ -11,6 +11,7 @@
 
 #include "launcher/config/preflight.h"
 #include "launcher/worker/spawn.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/refuse.h"
 #include "tests/unit/run_case.h"
 
@@ -115,6 +116,8 @@ static void check_script(const char *text, const char *advice)
 
 START_TEST(a_missing_interpreter_of_a_script_is_named)
 {
+	if (emulator_lacks("vfork"))
+		return;
 	check_script("#!/usr/bin/pyton3 -u\nprint(1)\n",
 		     "; its interpreter '/usr/bin/pyton3' (#! line) is "
 		     "missing");

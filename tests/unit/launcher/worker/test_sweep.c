@@ -14,6 +14,7 @@
 
 #include "launcher/worker/sweep.h"
 #include "tests/held_exec.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 
 #define VARIABLE "DDP_SWEEP_TEST="
@@ -262,6 +263,8 @@ START_TEST(a_child_in_execve_counts_and_is_not_signalled)
 	struct sweep s = {.signalled = NULL};
 	pid_t hung;
 
+	if (emulator_lacks("ptrace"))
+		return;
 	strangers_come();
 	hung = held_exec_start();
 	ck_assert_int_gt(hung, 0);
@@ -283,6 +286,8 @@ START_TEST(a_child_that_hangs_in_execve_is_left_alone_later)
 	struct sweep s = {.signalled = NULL};
 	pid_t hung, ours;
 
+	if (emulator_lacks("ptrace"))
+		return;
 	strangers_come();
 	ours = sleeper("A=1", mark);
 	hung = held_exec_start();
@@ -452,6 +457,8 @@ START_TEST(the_limit_is_known_of_a_process_that_hangs_in_execve)
 	int in_exec;
 	pid_t hung;
 
+	if (emulator_lacks("ptrace"))
+		return;
 	strangers_come();
 	hung = held_exec_start();
 	ck_assert_int_gt(hung, 0);
@@ -534,6 +541,8 @@ START_TEST(killing_all_that_are_marked_counts_those_in_execve)
 	pid_t hung = held_exec_start();
 	int in_exec;
 
+	if (emulator_lacks("ptrace"))
+		return;
 	ck_assert_int_gt(hung, 0);
 	ck_assert_int_eq(kill_marked(&in_exec), 0);
 	ck_assert_int_ge(in_exec, 1);

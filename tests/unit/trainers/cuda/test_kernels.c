@@ -1,5 +1,6 @@
 /* test_kernels.c: the CUDA twin's kernels for losses, arenas and input, run on
  * the host, against the CPU twin and the formulas. */
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/trainers/cuda/cpu_twin.h"
 #include "tests/unit/trainers/data/crop_reference.h"
@@ -420,6 +421,8 @@ int main(void)
 {
 	TCase *t = cpu_twin_case();
 
+	if (emulator_lacks("the speed"))
+		return 0;
 	tcase_add_loop_test(t, transposed_tensors_match_the_hosts, 0, 12);
 	tcase_add_test(t, bf16_is_the_nearest);
 	tcase_add_loop_test(t, fp16_is_the_cpus, 0, 4);

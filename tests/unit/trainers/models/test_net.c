@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/trainers/net_step.h"
 #include "trainers/models/net.h"
@@ -509,6 +510,8 @@ int main(void)
 {
 	TCase *t = tcase_create("net");
 
+	if (emulator_lacks("the speed"))
+		return 0;
 	tcase_set_timeout(t, 200);
 	tcase_add_test(t, gradients_lie_in_the_callers_memory);
 	tcase_add_test(t, memory_that_is_not_there_is_an_error);
