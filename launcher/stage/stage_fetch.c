@@ -25,7 +25,7 @@ struct fetch {
 	char name[SOCK_TEXT_MAX];
 	char *text;	   /* STAGE_TEXT_MAX */
 	size_t have;	   /* bytes at the ring's head */
-	uint64_t moved_ns; /* when something came */
+	uint64_t moved_ns; /* when it last waited for the peer */
 	/* what was wrong, and was asked for again */
 	int is_bad;
 	uint32_t bad_file;
@@ -95,15 +95,17 @@ static long fetch_receive(struct fetch *f, struct stage_frame *frame,
 	for (;;) {
 		const char *from = stage_ring_at(&h->ring, h->ring.head);
 		long size = stage_frame_read(frame, SLICE(from, f->have)), n;
+		char *to;
 
 		if (size < 0)
 			return err_set(e, ERR_DATA, "--stage: %s sent bytes "
 				       "that are no frame", f->link.peer);
 		if (size && (size_t)size <= f->have)
 			return size;
+		to = stage_helper_room(h, f->have, READ_BYTES);
+		f->moved_ns = clock_ns(); /* the next node may have been slow */
 		n = stage_link_receive_frames(
-			&f->link, stage_helper_room(h, f->have, READ_BYTES),
-			READ_BYTES,
+			&f->link, to, READ_BYTES,
 			size ? (size_t)size - f->have : STAGE_FRAME_HEAD, e);
 		if (n < 0)
 			return n;
@@ -154,7 +156,6 @@ static int fetch_frame(struct fetch *f, struct err *e)
 		stage_helper_move(h, 0);
 		return rc;
 	}
-	f->moved_ns = clock_ns();
 	f->have -= (size_t)size;
 	stage_helper_move(h, (size_t)size);
 	return 0;

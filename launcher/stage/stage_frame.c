@@ -1,4 +1,4 @@
-/* stage_frame.c: libsodium does the cryptography. */
+/* stage_frame.c: the layout of frames, and their compression. */
 #include "launcher/stage/stage_frame.h"
 
 #include <assert.h>
@@ -14,14 +14,12 @@ enum {
 	LEVEL = 1, SKIP = 15,
 	ZIP_MIN = 512,
 	KNOWN_FLAGS = STAGE_ZIPPED | STAGE_LAST | STAGE_REREAD,
-	NONCE_SIZE = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES,
-	TAG_SIZE = crypto_aead_xchacha20poly1305_ietf_ABYTES,
 };
 
-static_assert(AT_NONCE + NONCE_SIZE == STAGE_FRAME_HEAD &&
-	      STAGE_FRAME_EXTRA == STAGE_FRAME_HEAD + TAG_SIZE &&
-	      crypto_aead_xchacha20poly1305_ietf_KEYBYTES == PROOF_SIZE,
-	      "libsodium's sizes");
+static_assert(AT_NONCE + STAGE_AEAD_NONCE == STAGE_FRAME_HEAD &&
+	      STAGE_FRAME_EXTRA == STAGE_FRAME_HEAD + STAGE_AEAD_TAG &&
+	      (int)STAGE_AEAD_KEY == (int)PROOF_SIZE,
+	      "the cipher's sizes");
 
 /* ---- compression ---- */
 
@@ -80,6 +78,7 @@ int stage_seal_init(struct stage_seal *s, const struct proof *token,
 	crypto_generichash_update(&h, (const unsigned char *)list->key,
 				  STAGE_KEY_SIZE - 1);
 	crypto_generichash_final(&h, s->key.bytes, PROOF_SIZE);
+	stage_aead_open(&s->aead);
 	stage_zip_open(&s->zip);
 	s->block = malloc(STAGE_TEXT_MAX);
 	return s->block ? 0 : err_no_memory(e, "--stage");
@@ -87,6 +86,7 @@ int stage_seal_init(struct stage_seal *s, const struct proof *token,
 
 void stage_seal_release(struct stage_seal *s)
 {
+	stage_aead_close(&s->aead);
 	free(s->block);
 	s->block = NULL;
 	proof_wipe(&s->key, sizeof(s->key));
@@ -105,12 +105,21 @@ static void frame_put(char *to, uint64_t v, int bytes)
 		to[i] = (char)(v >> 8 * i);
 }
 
+static struct stage_aead_input frame_input(const struct stage_seal *s,
+					   const char *head)
+{
+	const unsigned char *bytes = (const unsigned char *)head;
+
+	return (struct stage_aead_input){s->key.bytes, bytes + AT_NONCE, bytes,
+					 AT_NONCE};
+}
+
 long stage_frame_seal(struct stage_seal *s, struct stage_frame *f,
 		      const char *text, char *to, struct err *e)
 {
 	uint32_t n = frame_text_size(f), zipped = 0;
-	unsigned char *body = (unsigned char *)to + STAGE_FRAME_HEAD;
-	int rc = random_bytes(to + AT_NONCE, NONCE_SIZE, e);
+	struct stage_aead_input in;
+	int rc = random_bytes(to + AT_NONCE, STAGE_AEAD_NONCE, e);
 
 	if (rc < 0)
 		return rc;
@@ -127,10 +136,10 @@ long stage_frame_seal(struct stage_seal *s, struct stage_frame *f,
 	frame_put(to + 8, f->size, 4);
 	frame_put(to + 12, f->file, 4);
 	frame_put(to + 16, f->at, 8);
-	crypto_aead_xchacha20poly1305_ietf_encrypt(
-		body, NULL, (const unsigned char *)text, n,
-		(unsigned char *)to, AT_NONCE, NULL,
-		(unsigned char *)to + AT_NONCE, s->key.bytes);
+	in = frame_input(s, to);
+	stage_aead_encrypt(&s->aead, &in,
+			   (unsigned char *)to + STAGE_FRAME_HEAD,
+			   (const unsigned char *)text, n);
 	return (long)n + STAGE_FRAME_EXTRA;
 }
 
@@ -157,7 +166,7 @@ long stage_frame_read(struct stage_frame *f, struct slice in)
 
 int stage_frame_open(struct stage_seal *s, struct slice in, char *to)
 {
-	const unsigned char *head = (const unsigned char *)in.data;
+	struct stage_aead_input input;
 	struct stage_frame f;
 	long size = stage_frame_read(&f, in);
 	int is_zipped = (f.flags & STAGE_ZIPPED) != 0;
@@ -165,10 +174,10 @@ int stage_frame_open(struct stage_seal *s, struct slice in, char *to)
 
 	if (size <= 0 || (size_t)size != in.len)
 		return ERR_PROTOCOL;
-	if (crypto_aead_xchacha20poly1305_ietf_decrypt(
-		    (unsigned char *)text, NULL, NULL, head + STAGE_FRAME_HEAD,
-		    in.len - STAGE_FRAME_HEAD, head, AT_NONCE, head + AT_NONCE,
-		    s->key.bytes) < 0)
+	input = frame_input(s, in.data);
+	if (stage_aead_decrypt(&s->aead, &input, (unsigned char *)text,
+			       input.head + STAGE_FRAME_HEAD,
+			       in.len - STAGE_FRAME_EXTRA) < 0)
 		return ERR_REMOTE;
 	if (is_zipped && (!s->zip.library ||
 			  s->zip.decompress(to, frame_text_size(&f), text,

@@ -4,10 +4,11 @@
  * job have it. The place in the list is authenticated too, so a frame cannot be
  * taken for another one. docs/protocol-stage.txt describes the bytes.
  *
- * Pure, except that zstd is loaded if this host has it. */
+ * Pure, except that zstd and libcrypto are loaded if this host has them. */
 #ifndef LAUNCHER_STAGE_FRAME_H
 #define LAUNCHER_STAGE_FRAME_H
 
+#include "launcher/stage/stage_aead.h"
 #include "launcher/stage/stage_list.h"
 #include "rendezvous/auth/cipher.h"
 
@@ -57,6 +58,7 @@ void stage_zip_try_again(struct stage_zip *z);
 
 struct stage_seal {
 	struct proof key;
+	struct stage_aead aead;
 	struct stage_zip zip;
 	char *block; /* STAGE_TEXT_MAX, for compressed blocks */
 };

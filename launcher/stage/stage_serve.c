@@ -137,21 +137,28 @@ static int serve_send_ring(struct serve *s, size_t n, struct err *e)
 	int rc = stage_link_send_frames(
 		&s->link, stage_ring_at(&h->ring, h->ring.tail), n, e);
 
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&h->lock);
 	h->ring.tail += n;
 	pthread_cond_broadcast(&h->moved);
 	pthread_mutex_unlock(&h->lock);
-	return rc;
+	return 0;
+}
+
+static void serve_close_file(struct serve *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
 }
 
 static int serve_read(struct serve *s, const struct stage_frame *f)
 {
 	const struct stage_copy *c = &s->helper->copy;
 
-	if (s->fd >= 0 && s->fd_file != f->file) {
-		close(s->fd);
-		s->fd = -1;
-	}
+	if (s->fd_file != f->file)
+		serve_close_file(s);
 	if (s->fd < 0)
 		s->fd = stage_copy_open_file(c, f->file);
 	if (s->fd < 0)
@@ -292,6 +299,8 @@ void *stage_serve_run(void *arg)
 			serve_set_reader(h, STAGE_READER_NONE);
 			err_init(&e);
 		}
+		/* a copy that differed is another file when it is sent again */
+		serve_close_file(&s);
 		stage_link_close(&s.link);
 	}
 	free(s.text);
