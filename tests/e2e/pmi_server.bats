@@ -316,7 +316,7 @@ put_many='put_many() {
 large_nodes() {
 	local n=$1 nnodes=$2
 	shift 2
-	port
+	[ -n "${meet:-}" ] || port
 	export DDP_LOG=debug
 	for ((i = 0; i < n; i++)); do
 		start n$i ddprun --mpi pmi --nnodes "$nnodes" --node-rank $i \
@@ -349,6 +349,33 @@ large_nodes() {
 		[ "$(grep -c ': 240 values' <<<"$out")" = $((1 + i % 2)) ]
 		[ $i = 0 ] || has "$err" "MPI's exchange 2: the list came from another node"
 	done
+}
+
+@test "a large exchange goes on when its server was killed and started again" {
+	start server ddprdzv --listen 127.0.0.1:0 --journal j
+	await server.err ' listening on'
+	meet=${line##* }
+	mkfifo say
+	cat >worker <<-'E'
+		echo here
+		[ $GROUP_RANK != 2 ] || read -r _ <say
+		exec "$O/tests/w_pmi_large" 60
+	E
+	export O
+	large_nodes 4 4 bash worker
+	for i in 0 1 2 3; do await n$i.out here; done
+	kill -KILL "${pid[server]}"
+	finish server 137
+	start server ddprdzv --listen "$meet" --journal j
+	for i in 0 1 2 3; do await n$i.err 'exchange among nodes: calling the server again'; done
+	echo go >say
+	for i in 0 1 2 3; do
+		finish n$i 0
+		[ "$(grep -c ': 300 values' <<<"$out")" = $((1 + i % 2)) ]
+		[ $i = 0 ] || has "$err" "MPI's exchange 2: the list came from another node"
+	done
+	signal server TERM
+	finish server
 }
 
 @test "ranks of MPICH meet through a session of MPI 4, on one node and on two" {
