@@ -29,6 +29,10 @@ struct ddp__kernels {
 	 * operations. */
 	void (*reduce[DDP__LANES])(void *dst, const void *const *src, int n,
 				   size_t count, enum ddp_op op);
+	/* As reduce with DDP_AVG, then divided by `by`, a power of two, in the
+	 * same pass: the bits of reduce and divide. NULL for integers. */
+	void (*average[DDP__LANES])(void *dst, const void *const *src, int n,
+				    size_t count, int by);
 	/* buf[i] /= by, integers towards zero; by > 0 */
 	void (*divide[DDP__LANES])(void *buf, size_t count, int by);
 	/* dst[i] = a[i] * x + b[i] * y, each rounded; dst may be a or b */

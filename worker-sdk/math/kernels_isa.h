@@ -31,6 +31,7 @@ typedef int64_t i64 LOOSE;
 #define WRAP float
 #define QUOTIENT float
 #define IS_NAN(x) ((x) != (x))
+#define IS_REAL
 #define LANE_(verb) verb##_f32
 #include "worker-sdk/math/kernels_lane.h"
 
@@ -38,6 +39,7 @@ typedef int64_t i64 LOOSE;
 #define WRAP double
 #define QUOTIENT double
 #define IS_NAN(x) ((x) != (x))
+#define IS_REAL
 #define LANE_(verb) verb##_f64
 #include "worker-sdk/math/kernels_lane.h"
 
@@ -171,6 +173,8 @@ const struct ddp__kernels KERNELS = {
 		   [DDP__LANE_I64] = reduce_i64,
 		   [DDP__LANE_I8] = reduce_i8,
 		   [DDP__LANE_U8] = reduce_bytes},
+	.average = {[DDP__LANE_F32] = average_f32,
+		    [DDP__LANE_F64] = average_f64},
 	.divide = {[DDP__LANE_F32] = divide_f32,
 		   [DDP__LANE_F64] = divide_f64,
 		   [DDP__LANE_I32] = divide_i32,

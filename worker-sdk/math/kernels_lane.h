@@ -4,6 +4,7 @@
  *   WRAP        the type it adds in: unsigned for integers, which wraps
  *   QUOTIENT    a type in which LANE / int, cut off, is exact
  *   IS_NAN(x)   whether it is no number
+ *   IS_REAL     if it is not an integer
  *   LANE_(verb) the function's name, such as reduce_f32 */
 
 static inline ALWAYS LANE LANE_(one)(enum ddp_op op, LANE x, LANE y)
@@ -74,6 +75,39 @@ static void LANE_(reduce)(void *dst, const void *const *src, int n,
 	}
 }
 
+#ifdef IS_REAL
+static inline ALWAYS void LANE_(mean)(LANE *d, const void *const *src, int n,
+				      size_t count, QUOTIENT part)
+{
+	const LANE *a = src[0], *b = src[1];
+	const LANE *c = n > 2 ? src[2] : b, *e = n > 3 ? src[3] : b;
+
+	LANES_APART
+	for (size_t i = 0; i < count; i++) {
+		LANE x = LANE_(one)(DDP_SUM, a[i], b[i]);
+
+		if (n > 2)
+			x = LANE_(one)(DDP_SUM, x, c[i]);
+		if (n > 3)
+			x = LANE_(one)(DDP_SUM, x, e[i]);
+		d[i] = x * part;
+	}
+}
+
+static void LANE_(average)(void *dst, const void *const *src, int n,
+			    size_t count, int by)
+{
+	const QUOTIENT part = (QUOTIENT)1 / (QUOTIENT)by;
+
+	if (n == 2)
+		LANE_(mean)(dst, src, 2, count, part);
+	else if (n == 3)
+		LANE_(mean)(dst, src, 3, count, part);
+	else
+		LANE_(mean)(dst, src, 4, count, part);
+}
+#endif
+
 /* x / 2^k is exactly x * 2^-k, and multiplying is many times faster; an integer
  * type cannot hold 2^-k. */
 static void LANE_(divide)(void *buf, size_t count, int by)
@@ -93,4 +127,5 @@ static void LANE_(divide)(void *buf, size_t count, int by)
 #undef WRAP
 #undef QUOTIENT
 #undef IS_NAN
+#undef IS_REAL
 #undef LANE_

@@ -82,6 +82,15 @@ static void reduce_narrow(const struct reduction *r, void *to,
 		r->k->to_bf16(to, from, count);
 }
 
+/* 1 if one kernel does all of it, and writes the result once. */
+static int reduce_is_one_pass(const struct reduction *r)
+{
+	int by = r->divisor;
+
+	return !r->half && r->n > 1 && r->n <= DDP__FAN &&
+	       (by <= 1 || ((by & (by - 1)) == 0 && r->k->average[r->lane]));
+}
+
 /* Reduces count elements of each source, `at` bytes into it. */
 static void reduce_fold(const struct reduction *r, char *dst,
 			const void *const *src, size_t at, size_t count)
@@ -94,6 +103,12 @@ static void reduce_fold(const struct reduction *r, char *dst,
 	if (r->n == 1 && dst != (const char *)src[0] + at)
 		ddp__copy_plain(dst, (const char *)src[0] + at,
 				count * r->elem);
+	if (r->divisor > 1 && reduce_is_one_pass(r)) {
+		for (int i = 0; i < r->n; i++)
+			from[i] = (const char *)src[i] + at;
+		r->k->average[r->lane](dst, from, r->n, count, r->divisor);
+		return;
+	}
 	while (r->n > 1 && done < r->n) {
 		int m = 0;
 
@@ -184,8 +199,8 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 		reduce_fold_stream(&r, dst, src, count);
 		return;
 	}
-	if (!r.half && r.divisor <= 1 && n <= DDP__FAN)
-		block = count; /* one kernel, which writes dst once */
+	if (reduce_is_one_pass(&r))
+		block = count;
 	for (size_t at = 0; at < count; at += block)
 		reduce_fold_block(&r, (char *)dst + at * r.elem, src,
 				  at * r.elem,

@@ -465,6 +465,32 @@ START_TEST(divides_like_plain_c)
 }
 END_TEST
 
+/* Several hosts divide by more ranks than there are sources. */
+START_TEST(an_average_is_the_sum_divided)
+{
+	static const int by[] = {2, 3, 8, 1 << 20, 1 << 30};
+	const void *src[MOST], *sum = work[0];
+	enum ddp_type type;
+	size_t elem;
+
+	if (choose(_i, &type) < 0)
+		return;
+	elem = ddp_type_size(type);
+	for (int k = 0; k < MOST; k++)
+		src[k] = source[k];
+	make(type, DDP_SUM, MOST, SMALL);
+	for (size_t d = 0; elem >= 4 && d < sizeof(by) / sizeof(*by); d++)
+		for (int n = 2; n <= MOST; n++) {
+			ddp__reduce(work[0], src, n, SMALL, type, DDP_SUM, 1);
+			ddp__reduce(work[0], &sum, 1, SMALL, type, DDP_AVG,
+				    by[d]);
+			ddp__reduce(work[1], src, n, SMALL, type, DDP_AVG,
+				    by[d]);
+			ck_assert_mem_eq(work[0], work[1], SMALL * elem);
+		}
+}
+END_TEST
+
 /* A send buffer's bits reach the receiver unchanged, even a signalling
  * NaN's. */
 START_TEST(one_source_is_a_copy)
@@ -517,6 +543,8 @@ int main(void)
 	tcase_add_loop_test(tc, the_first_of_several_nans_is_the_result, 0,
 			    3 * DDP_TYPES);
 	tcase_add_loop_test(tc, divides_like_plain_c, 0, 3 * DDP_TYPES);
+	tcase_add_loop_test(tc, an_average_is_the_sum_divided, 0,
+			    3 * DDP_TYPES);
 	tcase_add_test(tc, halves_are_rounded_once);
 	tcase_add_test(tc, scaled_sums_fit_where_their_terms_do);
 	tcase_add_test(tc, averages);
