@@ -2,7 +2,8 @@
 CPUs, with gloo, with ddprun.torch's hook, and with a hook that averages nothing, in
 turn, so that all see the same machine. The last is the floor: what a step takes
 without any communication. Prints `NAME GLOO_MS HOOK_MS FLOOR_MS`, medians over the
-steps of the slowest rank. usage: hook_torch.py STEPS"""
+steps of the slowest rank, and the same three of CPU time: the mean over the ranks of
+their medians. usage: hook_torch.py STEPS"""
 import statistics
 import sys
 import time
@@ -40,19 +41,19 @@ def auto_encoder():
 
 
 def step(model, x, optimizer):
-    """Seconds of a step; of a Bucket, of its backward pass."""
+    """Seconds, and seconds of CPU, of a step; of a Bucket, of its backward pass."""
     is_bucket = isinstance(model.module, Bucket)
     dist.barrier()
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     optimizer.zero_grad(set_to_none=False)
     out = model(x)
     if is_bucket:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         out.backward()
-        return time.perf_counter() - start
+        return time.perf_counter() - start, time.process_time() - cpu
     nn.functional.mse_loss(out, x).backward()
     optimizer.step()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - cpu
 
 
 def average_nothing(state, bucket):
@@ -71,18 +72,23 @@ def compare(name, make, x, steps):
         elif hook == "none":
             model.register_comm_hook(None, average_nothing)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        runs.append((model, x, optimizer, []))
+        runs.append((model, x, optimizer, [], []))
     for i in range(steps + 3):
-        for model, batch, optimizer, times in runs:
-            seconds = step(model, batch, optimizer)
+        for model, batch, optimizer, times, cpus in runs:
+            seconds, cpu = step(model, batch, optimizer)
             if i > 2: # DDP rebuilds its buckets in the first steps
                 times.append(seconds)
-    worst = torch.tensor([times for *unused, times in runs])
+                cpus.append(cpu)
+    worst = torch.tensor([times for *unused, times, cpus in runs])
+    mean = torch.tensor([statistics.median(cpus) for *unused, cpus in runs])
     dist.all_reduce(worst, op=dist.ReduceOp.MAX)
+    dist.all_reduce(mean)
+    mean /= world.size
     for a, b in zip(runs[0][0].parameters(), runs[1][0].parameters()):
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-6), name
     if world.rank == 0:
         medians = [statistics.median(row) * 1e3 for row in worst.tolist()]
+        medians += [seconds * 1e3 for seconds in mean.tolist()]
         print(name, *(f"{ms:.3f}" for ms in medians), flush=True)
 
 
