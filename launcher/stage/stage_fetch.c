@@ -104,9 +104,7 @@ static long fetch_receive(struct fetch *f, struct stage_frame *frame,
 			return size;
 		to = stage_helper_room(h, f->have, READ_BYTES);
 		f->moved_ns = clock_ns(); /* the next node may have been slow */
-		n = stage_link_receive_frames(
-			&f->link, to, READ_BYTES,
-			size ? (size_t)size - f->have : STAGE_FRAME_HEAD, e);
+		n = stage_link_receive_frames(&f->link, to, READ_BYTES, e);
 		if (n < 0)
 			return n;
 		f->have += (size_t)n;

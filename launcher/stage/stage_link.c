@@ -57,7 +57,6 @@ static void stage_link_begin(struct stage_link *l, struct cipher_way *listener,
 	buf_init(&l->text, BUFFER_MAX);
 	buf_init(&l->sealed, BUFFER_MAX);
 	l->used = 0;
-	l->low = 1;
 	stage_link_set_time(l->fd, 0);
 	sock_set_silence_limit(l->fd, SILENCE_MS);
 }
@@ -239,19 +238,14 @@ int stage_link_send_frames(struct stage_link *l, const void *frames, size_t n,
 }
 
 long stage_link_receive_frames(struct stage_link *l, void *to, size_t room,
-			       size_t least, struct err *e)
+			       struct err *e)
 {
-	int low = least < room ? (int)least : (int)room;
 	ssize_t n;
 
 	/* records and frames do not arrive together */
 	if (l->raw.len || l->used < l->text.len)
 		return err_set(e, ERR_PROTOCOL, "%s sent more than it was "
 			       "asked for", l->peer);
-	/* wakes this thread once for a frame, not for each packet */
-	if (low != l->low &&
-	    setsockopt(l->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)) == 0)
-		l->low = low;
 	do {
 		n = read(l->fd, to, room);
 	} while (n < 0 && errno == EINTR);

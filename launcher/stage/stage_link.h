@@ -21,7 +21,6 @@ struct stage_link {
 	struct cipher_way in, out;
 	struct buf raw, text, sealed;
 	size_t used; /* bytes of text that were received */
-	int low;     /* SO_RCVLOWAT */
 	char peer[SOCK_TEXT_MAX];
 };
 
@@ -44,9 +43,8 @@ int stage_link_receive(struct stage_link *l, void *to, size_t n, struct err *e);
 /* The same for frames (stage_frame.h), which need no records. Sends n bytes. */
 int stage_link_send_frames(struct stage_link *l, const void *frames, size_t n,
 			   struct err *e);
-/* Waits until `least` bytes are there, or the peer is gone, and takes what
- * there is, at most room: how many. */
+/* Waits for bytes, and takes what there is, at most room: how many. */
 long stage_link_receive_frames(struct stage_link *l, void *to, size_t room,
-			       size_t least, struct err *e);
+			       struct err *e);
 
 #endif
