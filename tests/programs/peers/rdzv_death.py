@@ -396,11 +396,13 @@ def meeting(type_, body, then=None, others=()):
 
 
 gather = lambda r: pack('sIIs', 'g', 2, 60000, 'of %d' % r)
-share = lambda r: pack('sIIshss', 'g', 2, 60000, '', 0, '', 'of %d' % r)
+share = lambda r: pack('sIIshssbI', 'g', 2, 60000, '', 0, '', 'of %d' % r, 0, 0)
+share_of_nodes = lambda r: pack('sIIshssbI', 'g', 2, 60000, '', 0, '', 'of %d' % r, 1, 1 - r)
 rows['barrier'] = meeting(BARRIER, lambda r: pack('sII', 'b', 2, 60000))
 rows['gather'] = meeting(GATHER, gather)
 rows['gather_one_went_on'] = meeting(GATHER, gather, others=[k_is_5])
 rows['share'] = meeting(SHARE, share)
+rows['share_of_nodes'] = meeting(SHARE, share_of_nodes, then=(SHARED_LIST, b''))
 rows['share_and_shared_list'] = meeting(SHARE, share, then=(SHARED_LIST, b''))
 
 
