@@ -69,7 +69,7 @@ openmpi_or_skip() {
 			return MPI_Finalize();
 		}
 	E
-	mpicc.openmpi -o mpi mpi.c
+	mpicc.openmpi -o mpi mpi.c "$lib_tests/openmpi_finalize.c"
 	cp mpi "$made"
 }
 

@@ -32,7 +32,8 @@ setup() {
 	ways=()
 	! command -v mpicc.mpich >/dev/null || ! mpicc.mpich -o mpich mpi.c ||
 		ways+=(mpich)
-	! ldconfig -p | grep -q 'libpmix\.so\.2 ' || ! mpicc.openmpi -o openmpi mpi.c ||
+	! ldconfig -p | grep -q 'libpmix\.so\.2 ' ||
+		! mpicc.openmpi -o openmpi mpi.c "$lib_tests/openmpi_finalize.c" ||
 		ways+=(openmpi)
 	[ ${#ways[@]} -gt 0 ] || skip "neither MPICH nor Open MPI is installed"
 	declare -gA protocol=([mpich]=pmi [openmpi]=pmix)

@@ -101,7 +101,7 @@ elastic_program() {
 @test "Open MPI's world is a new one when a host joins, dies or is cut off" {
 	hosts_real
 	elastic_program
-	mpicc.openmpi -o elastic elastic.c
+	mpicc.openmpi -o elastic elastic.c "$lib_tests/openmpi_finalize.c"
 	elastic ./elastic
 }
 
