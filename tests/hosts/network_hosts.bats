@@ -10,15 +10,19 @@ setup() {
 	hosts_real
 }
 
-# Two ranks that call all_reduce for ever, with a timeout of 3 s. The lease is longer:
-# the agents do not find out first.
-job() {
+# start_ranks MS: two ranks that call all_reduce for ever, with that timeout. The lease is
+# longer: the agents do not find out first.
+start_ranks() {
 	local h
 	for h in h1 h2; do
 		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
 			--rdzv-endpoint "${at[h1]}:29400" \
-			--heartbeat-timeout 60 c_fault on 0 3000
+			--heartbeat-timeout 60 c_fault on 0 "$1"
 	done
+}
+
+job() {
+	start_ranks 3000
 	await "$T/on_h1.out" 'rank 0 goes on' 20
 	await "$T/on_h2.out" 'rank 1 goes on' 20
 }
@@ -122,16 +126,11 @@ resent() {
 }
 
 @test "a rank that cannot connect to another host is named while it tries" {
-	local h
 	in_net h1 iptables -A INPUT -s "${addr[h2]}" -p tcp \
 		-m multiport '!' --ports 29400 -j DROP ||
 		skip "this kernel has no multiport match"
 	export DDP_TEST_WATCH_MS=2000
-	for h in h1 h2; do
-		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
-			--rdzv-endpoint "${at[h1]}:29400" \
-			--heartbeat-timeout 60 c_fault on 0 60000
-	done
+	start_ranks 60000
 	await "$T/on_h1.err" '^ddprun: no progress for .* in ddp_init, and no rank is missing; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer: a firewall between the hosts\?$' 60
 	await "$T/on_h2.err" '; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer' 60
 	start_on h2 dump ddprun dump --here --no-stacks
@@ -142,15 +141,10 @@ resent() {
 }
 
 @test "a rank whose long packets are lost is named while it resends them" {
-	local h
 	in_net h2 iptables -A INPUT -p tcp -m length --length 1001: -j DROP ||
 		skip "this kernel has no length match"
 	export DDP_TEST_WATCH_MS=4000
-	for h in h1 h2; do
-		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
-			--rdzv-endpoint "${at[h1]}:29400" \
-			--heartbeat-timeout 60 c_fault on 0 60000
-	done
+	start_ranks 60000
 	await "$T/on_h1.err" '^ddprun: no progress for .*, and no rank is missing; rank 0 on h1 is resending [0-9]+ bytes to 10\.78\.0\.2:[0-9]+ without an answer \([3-9] times\): does the network drop packets, or only those larger than its MTU\?$' 60
 	start_on h1 dump ddprun dump --here --no-stacks
 	finish dump
