@@ -214,13 +214,16 @@ static int ddprun_run_step(const struct config *c, char **args)
 	return c->dry_run ? 0 : ddprun_fail(&e, EXIT_NOT_FOUND);
 }
 
-/* Over ssh, on the hosts of config. */
+/* Over ssh, or over one srun each, on the hosts of config. */
 static int ddprun_run_hosts(const struct config *c, char **argv)
 {
 	const struct remote_options options = config_remote_options(c);
+	const struct srun_exec_options step = config_srun_exec_options(c);
 
 	if (!c->dry_run)
 		host_choice_log(c);
+	if (c->env.reach)
+		srun_exec_clean_links(&step);
 	return launch_run(&options, argv);
 }
 

@@ -80,6 +80,7 @@ static int config_decide_nproc(struct config *c, struct err *e)
 		n = config_count_cpus();
 	} else if (strcmp(text, "auto") == 0) {
 		n = config_gpu_workers(c, &why);
+		n = n ? n : (long)c->env.tasks;
 		n = n ? n : config_count_cpus();
 	} else if (strcmp(text, "gpu") == 0) {
 		n = config_gpu_workers(c, &why);

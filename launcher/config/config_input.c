@@ -38,12 +38,6 @@ static int config_decide_tty(struct config *c, int is_remote, struct err *e)
 		return err_set(e, ERR_USAGE, "--tty and --stdin: the keys of "
 			       "the terminal are for rank %s; leave --stdin "
 			       "out", c->tty);
-	if (is_remote && !c->over_ssh)
-		return err_set(e, ERR_USAGE, "--tty %s: the workers run in a "
-			       "Slurm step, which has no terminal for them; "
-			       "reach the nodes over ssh instead: ddprun -H "
-			       "$(scontrol show hostnames | paste -sd,) --tty "
-			       "%s ...", c->tty, c->tty);
 	if (!is_remote && c->max_nodes == 1 && (uint64_t)c->tty_rank >= ranks)
 		return err_set(e, ERR_USAGE, "--tty %s: the job's ranks are 0 "
 			       "to %u", c->tty, c->nproc - 1);
@@ -51,8 +45,8 @@ static int config_decide_tty(struct config *c, int is_remote, struct err *e)
 	    !c->dry_run && !c->host_check &&
 	    (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
 		return err_set(e, ERR_USAGE, "--tty %s: standard %s of ddprun "
-			       "is not a terminal; start it in one (ssh -t, "
-			       "docker run -it)", c->tty,
+			       "is not a terminal; start it in one (salloc, "
+			       "srun --pty, ssh -t, docker run -it)", c->tty,
 			       isatty(STDIN_FILENO) ? "output" : "input");
 	c->stdin_rank = INPUT_NONE;
 	return 0;

@@ -333,7 +333,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1,
 	 .more = "Ctrl-C is the worker's, Ctrl-] ends the job, Ctrl-Z suspends "
 		 "it (docs/pytorch.md). ddprun must run in a terminal: on that "
-		 "rank's node, or, with -H, on any host."},
+		 "rank's node, or, with -H or in salloc, on any host."},
 	{.heading = "how programs start",
 	 TEXT("mpi", mpi, "auto|pmi|pmix|none", "PET_MPI",
 	      "Serve MPI's start-up to the workers: by PMI-1, by PMIx, or not. "

@@ -129,6 +129,17 @@ static void host_choice_use_this_host(struct config *c)
 	}
 }
 
+/* --ssh-args and --ssh-width are for ssh: with another program, each host is
+ * reached from here. */
+static void host_choice_reach(struct config *c)
+{
+	if (!c->env.reach)
+		return;
+	c->ssh_program = c->env.reach;
+	c->ssh_args = c->env.reach_args;
+	c->ssh_width = HOST_LIST_MAX;
+}
+
 int host_choice_init(struct config *c, struct err *e)
 {
 	int rc;
@@ -148,6 +159,7 @@ int host_choice_init(struct config *c, struct err *e)
 		if (rc == 0 && c->env.role == LAUNCH_HOSTS) {
 			rc = c->env.source->list_hosts(&c->hosts, e);
 			c->over_ssh = c->from_scheduler = rc == 0;
+			host_choice_reach(c);
 		}
 	}
 	if (c->over_ssh && host_choice_fit_slots(c, e) < 0)
@@ -155,6 +167,7 @@ int host_choice_init(struct config *c, struct err *e)
 	if (c->over_ssh && world_size_place(c, e) < 0)
 		return ERR_USAGE;
 	if (c->over_ssh && c->hosts.count == 1 && !c->host_check &&
+	    !c->env.reach &&
 	    (host_choice_is_localhost(host_list_name(&c->hosts, 0)) ||
 	     (c->from_scheduler &&
 	      host_choice_is_this_host(host_list_name(&c->hosts, 0)))))
@@ -223,7 +236,8 @@ void host_choice_log(const struct config *c)
 		log_info("taking the hosts from %s: %u of them", c->hosts.from,
 			 c->hosts.count);
 	else
-		log_info("taking %s as -H %.*s", c->hosts.from, (int)b.len,
-			 b.data);
+		log_info("taking %s as -H %.*s%s%s", c->hosts.from,
+			 (int)b.len, b.data, c->env.reach ? " --ssh " : "",
+			 c->env.reach ? c->env.reach : "");
 	buf_release(&b);
 }

@@ -35,6 +35,7 @@ int launch_defaults_init(struct config *c, struct err *e)
 			 c->master_addr_given,
 		.free_port = launch_defaults_is_free_port(c),
 		.etcd = c->etcd.members != NULL,
+		.terminal = c->tty != NULL,
 	};
 	int rc = launch_env_init(&c->env, &r, e);
 

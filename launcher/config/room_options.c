@@ -127,6 +127,14 @@ struct agent_options config_agent_options(const struct config *c)
 
 /* ---- for launcher/ssh ---- */
 
+/* ssh encrypts what it carries, and srun does not: a secret crosses it only if
+ * the nodes have no munge. */
+static int config_draws_secret(const struct config *c)
+{
+	return c->env.reach ? auth_wants_secret(c->auth_text, c->token_file)
+			    : auth_is_free(c->auth_text, c->token_file);
+}
+
 struct remote_options config_remote_options(const struct config *c)
 {
 	return (struct remote_options){
@@ -141,7 +149,7 @@ struct remote_options config_remote_options(const struct config *c)
 		.no_program = c->no_program, .nnodes_text = c->nnodes_text,
 		.nproc_text = c->nproc_text,
 		.job = c->job_given ? c->job : NULL,
-		.draws_secret = auth_is_free(c->auth_text, c->token_file),
+		.draws_secret = config_draws_secret(c),
 		.master_addr = c->master_addr_given ? c->master_addr : NULL,
 		.master_port = c->master_port_given ? c->master_port : 0,
 		.heartbeat_s = c->heartbeat_s,

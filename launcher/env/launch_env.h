@@ -28,7 +28,7 @@ enum launch_role {
 	LAUNCH_BY_HAND, /* the command line says everything */
 	LAUNCH_TASK,    /* it started one ddprun on each node: we are one */
 	LAUNCH_STEP,    /* we have nodes; srun must start ddprun on them */
-	LAUNCH_HOSTS,   /* we have hosts and reach them over ssh */
+	LAUNCH_HOSTS,   /* we have hosts, and reach each over ssh or srun */
 };
 
 /* What the user has decided and a source must not. */
@@ -39,6 +39,7 @@ struct launch_request {
 	int place;     /* the place where the nodes meet is given */
 	int free_port; /* the place is given, but we choose a free port */
 	int etcd;      /* the nodes meet at an etcd, which is not a node */
+	int terminal;  /* --tty: a worker gets this ddprun's terminal */
 };
 
 /* The meeting place that a node offers, if the launcher passes it on. */
@@ -65,6 +66,11 @@ struct launch_env {
 	/* How to get fewer nodes, to follow "--nnodes N: "; "": any number is
 	 * possible */
 	char fewer[2 * LAUNCH_TEXT_MAX];
+
+	/* LAUNCH_HOSTS: the program that reaches them, in place of ssh, and its
+	 * arguments; NULL: ssh does */
+	const char *reach;
+	char reach_args[LAUNCH_TEXT_MAX];
 
 	/* ---- facts; 0 or "" if the launcher does not report them ---- */
 	char job[ALLOCATION_ID_MAX]; /* a name for the job: "slurm-12.0" */

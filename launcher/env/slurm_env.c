@@ -103,6 +103,52 @@ static void slurm_env_read_task(struct launch_env *env)
 	env->highest_code_wins = env->copies_stdin = a->nodes > 1;
 }
 
+/* Our terminal is for a worker, so this process cannot become srun: each node
+ * is reached through an srun of its own, as through an ssh. */
+static int slurm_env_read_hosts(struct launch_env *env, struct err *e)
+{
+	const struct allocation *a = &env->slurm;
+
+	if (a->groups)
+		return err_set(e, ERR_USAGE, "--tty in a heterogeneous job of "
+			       "Slurm's: give its nodes, which ddprun then "
+			       "reaches over ssh: ddprun -H NODE,NODE --tty "
+			       "RANK ...");
+	env->role = LAUNCH_HOSTS;
+	env->reach = env->command;
+	env->nodes = 0; /* those of list_hosts */
+	env->can_requeue = 0;
+	if (a->gpus_each)
+		snprintf(env->reach_args, sizeof(env->reach_args),
+			 "--gpus-per-node=%u", a->gpus_each);
+	return 0;
+}
+
+static int slurm_list_hosts(struct host_list *l, struct err *e)
+{
+	struct buf names = BUF_INIT(HOSTLIST_HOSTS_MAX * LAUNCH_NAME_MAX);
+	const char *name = "SLURM_JOB_NODELIST", *text = getenv(name);
+	struct err why = ERR_INIT;
+	struct hostlist nodes;
+	int rc;
+
+	hostlist_init(&nodes);
+	rc = hostlist_parse(&nodes, SLICE_STR(text ? text : ""), &why);
+	for (uint32_t i = 0; rc == 0 && i < nodes.count; i++)
+		buf_printf(&names, "%s%s", i ? "," : "",
+			   hostlist_name(&nodes, i));
+	if (rc == 0 && !nodes.count)
+		rc = err_set(&why, ERR_USAGE, "it is not set");
+	if (rc == 0)
+		rc = names.failed;
+	if (rc == 0)
+		rc = host_list_parse(l, SLICE(names.data, names.len), &why);
+	snprintf(l->from, sizeof(l->from), "the nodes of Slurm's job");
+	hostlist_release(&nodes);
+	buf_release(&names);
+	return rc < 0 ? err_set(e, rc, "%s: %.900s", name, why.text) : 0;
+}
+
 static int slurm_read(struct launch_env *env, const struct launch_request *r,
 		      struct err *e)
 {
@@ -137,6 +183,8 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 	slurm_env_read_texts(env);
 	if (env->role == LAUNCH_TASK)
 		slurm_env_read_task(env);
+	else if (r->terminal && slurm_env_read_hosts(env, e) < 0)
+		return ERR_USAGE;
 	return 1;
 }
 
@@ -174,7 +222,7 @@ static void slurm_restore(const struct launch_env *env)
 {
 	const char *cpus = getenv(ALLOCATION_CPUS_PER_TASK);
 
-	if (env->source == &slurm_env && env->role == LAUNCH_TASK && cpus &&
+	if (env->slurm.place == ALLOCATION_STEP && cpus &&
 	    setenv("SLURM_CPUS_PER_TASK", cpus, 0) < 0)
 		log_warn("the workers do not get SLURM_CPUS_PER_TASK: %s",
 			 strerror(errno));
@@ -319,6 +367,7 @@ const struct launch_source slurm_env = {
 	.log_advice = slurm_log_advice,
 	.resolve = slurm_resolve,
 	.own_addr = slurm_own_addr,
+	.list_hosts = slurm_list_hosts,
 };
 
 const struct allocation *slurm_env_allocation(const struct launch_env *env)

@@ -189,6 +189,18 @@ void srun_exec_clean(const struct srun_exec_options *o)
 	}
 }
 
+void srun_exec_clean_links(const struct srun_exec_options *o)
+{
+	static const char *const names[] = {
+		"SLURM_LABELIO", "SLURM_STDINMODE", "SLURM_STDOUTMODE",
+		"SLURM_STDERRMODE", "SRUN_INPUT", "SRUN_OUTPUT", "SRUN_ERROR",
+	};
+
+	srun_exec_clean(o);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		unsetenv(names[i]);
+}
+
 int srun_exec_run(const struct srun_exec *s, struct err *e)
 {
 	int rc;

@@ -40,6 +40,10 @@ int srun_exec_add_secret(const struct srun_exec_options *o, struct err *e);
  * (allocation.h). */
 void srun_exec_clean(const struct srun_exec_options *o);
 
+/* The same for sruns that carry a connection to a node: their streams are
+ * bytes. */
+void srun_exec_clean_links(const struct srun_exec_options *o);
+
 /* Executes srun in place of this process, so that signals, output and the exit
  * code are srun's own. Returns only an error, which says what to do. */
 int srun_exec_run(const struct srun_exec *s, struct err *e);

@@ -58,6 +58,18 @@ void ssh_env_init(void)
 	log_init(name);
 }
 
+/* If the head reached this host with srun, workers are as many as the tasks
+ * that the job has here, as in a step of ddpruns. */
+static int ssh_env_read_tasks(struct launch_env *env, struct err *e)
+{
+	int rc = 0;
+
+	if (getenv(ALLOCATION_TASKS))
+		rc = allocation_read(&env->slurm, launch_env_getenv, e);
+	env->tasks = env->slurm.tasks;
+	return rc;
+}
+
 /* The head has decided everything and passes it on as options. */
 static int ssh_read(struct launch_env *env, const struct launch_request *r,
 		    struct err *e)
@@ -69,7 +81,7 @@ static int ssh_read(struct launch_env *env, const struct launch_request *r,
 	env->host_index = number;
 	env->signals_reach_all = env->echoes_all = 1;
 	env->lent_fd = lent_fd;
-	return 1;
+	return ssh_env_read_tasks(env, e) < 0 ? e->code : 1;
 }
 
 static int ssh_has_decided(void)

@@ -167,11 +167,14 @@ static int proxy_job_check(struct proxy_job *h, const struct remote_job *job,
 	return preflight_try(&h->trial, h->nargs + h->nwords + 2, h->argv, e);
 }
 
-/* "CLIENT PORT SERVER PORT" */
+/* "CLIENT PORT SERVER PORT"; srun has only the node's name. */
 static struct slice proxy_job_ssh_address(void)
 {
 	const char *text = getenv("SSH_CONNECTION");
+	const char *node = getenv("SLURMD_NODENAME");
 
+	if (!text && node)
+		return SLICE_STR(node);
 	for (int i = 0; text && i < 2; i++) {
 		text = strchr(text, ' ');
 		text = text ? text + 1 : NULL;

@@ -184,11 +184,41 @@ static void ssh_command_put_script(struct buf *b, const struct build_id *build)
 	buf_release(&word);
 }
 
-int ssh_command_is_openssh(const char *program)
+static int ssh_command_is(const char *program, const char *name)
 {
 	const char *slash = strrchr(program, '/');
 
-	return strcmp(slash ? slash + 1 : program, "ssh") == 0;
+	return strcmp(slash ? slash + 1 : program, name) == 0;
+}
+
+int ssh_command_is_openssh(const char *program)
+{
+	return ssh_command_is(program, "ssh");
+}
+
+/* A task with all that the job has on that node. Its stdout is a raw terminal:
+ * through a pipe Slurm passes on whole lines only. */
+static void ssh_command_put_srun(struct buf *b, const struct ssh_options *how,
+				 const char *host)
+{
+	static const char *const options[] = {
+		"--nodes=1", "--ntasks=1", "--overlap", "--unbuffered",
+		"--cpu-bind=none", "--mem=0", "--mpi=none", "--export=ALL",
+		"--quiet",
+	};
+	const char *arg;
+	size_t at = 0;
+
+	remote_list_add(b, how->program);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+		remote_list_add(b, options[i]);
+	while ((arg = remote_list_next(&how->args, &at)))
+		remote_list_add(b, arg);
+	remote_list_add(b, "--nodelist");
+	remote_list_add(b, host);
+	remote_list_add(b, "sh");
+	remote_list_add(b, "-c");
+	ssh_command_put_script(b, how->build);
 }
 
 static void ssh_command_put_argv(struct buf *b, const struct ssh_options *how,
@@ -197,6 +227,10 @@ static void ssh_command_put_argv(struct buf *b, const struct ssh_options *how,
 	const char *arg;
 	size_t at = 0;
 
+	if (ssh_command_is(how->program, "srun")) {
+		ssh_command_put_srun(b, how, host);
+		return;
+	}
 	remote_list_add(b, how->program);
 	while ((arg = remote_list_next(&how->args, &at)))
 		remote_list_add(b, arg);

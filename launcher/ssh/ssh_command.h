@@ -11,7 +11,8 @@
 #include "launcher/ssh/remote_frame.h"
 
 struct ssh_options {
-	const char *program;     /* "ssh"; any other gets none of our options */
+	/* "ssh" or "srun"; any other gets none of our options */
+	const char *program;
 	struct remote_list args; /* --ssh-args, which override our options */
 	unsigned timeout_s;      /* to connect */
 	const struct build_id *build;

@@ -118,8 +118,9 @@ static int tty_check(const struct tty *t, struct err *e)
 		return 0;
 	return err_set(e, ERR_USAGE, "--tty %ld: standard input or output of "
 		       "this ddprun, which starts rank %ld, is not a terminal; "
-		       "start it in one (srun --pty, ssh -t, docker run -it)",
-		       t->rank, t->rank);
+		       "start it in one (ssh -t, docker run -it; srun --pty "
+		       "for the first node; in salloc, ddprun without srun for "
+		       "any rank)", t->rank, t->rank);
 }
 
 /* The worker's settings are those of our terminal. A far one is raw: there they

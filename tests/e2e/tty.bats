@@ -168,10 +168,20 @@ at() {
 	has "$err" 'leave --stdin out'
 	expect 2 ddprun -H a,b --tty 0 true
 	has "$err" '--tty 0: standard input of ddprun is not a terminal; start it in one'
-	# srun would have to start the others
-	expect 2 env SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST='n[1-2]' \
-		SLURM_TASKS_PER_NODE='1(x2)' SLURM_JOB_CPUS_PER_NODE='4(x2)' ddprun --tty 0 true
-	has "$err" '--tty 0: .*Slurm step, .*ddprun -H .*scontrol show hostnames.* --tty 0'
+	# cluster/tty.bats has the jobs
+	local allocation=(SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST='n[1-2]'
+		SLURM_TASKS_PER_NODE='1(x2)' SLURM_JOB_CPUS_PER_NODE='4(x2)')
+	expect 2 env "${allocation[@]}" ddprun --tty 0 true
+	has "$err" '--tty 0: standard input of ddprun is not a terminal; start it in one \(salloc, '
+	expect 0 env "${allocation[@]}" SLURM_GPUS=4 ddprun --dry-run --tty 0 true
+	has "$out" '^node 1: srun --gpus-per-node=2 n2 ddprun, workers: auto$'
+	expect 2 env "${allocation[@]}" ddprun --requeue-on timeout --tty 0 true
+	has "$err" '--requeue-on timeout: '
+	expect 2 env "${allocation[@]}" SLURM_JOB_NODELIST= ddprun --tty 0 true
+	has "$err" 'SLURM_JOB_NODELIST: it is not set'
+	expect 2 env "${allocation[@]}" SLURM_HET_SIZE=2 SLURM_JOB_NUM_NODES_HET_GROUP_0=1 \
+		SLURM_JOB_NUM_NODES_HET_GROUP_1=1 ddprun --tty 0 true
+	has "$err" '--tty in a heterogeneous job .*: ddprun -H NODE,NODE --tty RANK'
 	expect 2 "${jobs[@]}" --tty 0 true
 	has "$err" '--tty 0: standard input of ddprun is not a terminal; start it in one'
 	# with several nodes, each has the option, and only one the rank

@@ -84,6 +84,19 @@ static const char *explain(const struct ssh_end *n)
 
 #define SAYS(text, part) ck_assert_msg(strstr(text, part), "%s", text)
 
+START_TEST(srun_starts_a_task_with_all_of_the_job_on_that_node)
+{
+	struct shell_words w;
+
+	ck_assert_str_eq(command("srun", "--gpus-per-node=4", 18, &w),
+			 "srun --nodes=1 --ntasks=1 --overlap --unbuffered "
+			 "--cpu-bind=none --mem=0 --mpi=none --export=ALL "
+			 "--quiet --gpus-per-node=4 --nodelist me@h1 sh -c");
+	ck_assert_uint_eq(w.n, 10);
+	shell_words_release(&w);
+}
+END_TEST
+
 START_TEST(errors_of_ssh_come_with_a_remedy)
 {
 	static const struct {
@@ -190,6 +203,7 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, ssh_gets_the_users_arguments_before_ours);
 	tcase_add_test(c, another_program_gets_no_option_of_ours);
+	tcase_add_test(c, srun_starts_a_task_with_all_of_the_job_on_that_node);
 	tcase_add_test(c, errors_of_ssh_come_with_a_remedy);
 	tcase_add_test(c, codes_of_ssh_and_of_its_command_are_distinguished);
 	tcase_add_test(c, variables_of_this_host_stay);
