@@ -169,11 +169,13 @@ int stage_frame_open(struct stage_seal *s, struct slice in, char *to)
 	struct stage_aead_input input;
 	struct stage_frame f;
 	long size = stage_frame_read(&f, in);
-	int is_zipped = (f.flags & STAGE_ZIPPED) != 0;
-	char *text = is_zipped ? s->block : to;
+	int is_zipped;
+	char *text;
 
 	if (size <= 0 || (size_t)size != in.len)
 		return ERR_PROTOCOL;
+	is_zipped = (f.flags & STAGE_ZIPPED) != 0;
+	text = is_zipped ? s->block : to;
 	input = frame_input(s, in.data);
 	if (stage_aead_decrypt(&s->aead, &input, (unsigned char *)text,
 			       input.head + STAGE_FRAME_HEAD,

@@ -416,6 +416,8 @@ static void stall_judge_quiet(const struct stall *s, struct stall_news *out)
 	if (odd == NOBODY)
 		odd = stall_rank_without(s, stall_torch);
 	if (odd == NOBODY)
+		odd = stall_unanswered_rank(s);
+	if (odd == NOBODY)
 		odd = stall_odd_rank(s);
 	if (odd == NOBODY)
 		odd = stall_rank_without(s, peers);

@@ -18,6 +18,8 @@ void stall_describe_wait(const struct stall *s, uint32_t waiter,
 			 struct stall_news *out);
 void stall_describe_alone(const struct stall *s, const char *whole,
 			  struct stall_news *out);
+/* The first live rank with a connection that nobody answers; NOBODY: none. */
+int64_t stall_unanswered_rank(const struct stall *s);
 /* waiting ranks are in calls of MPI; ended has exited, or is NOBODY. */
 void stall_describe_mpi(const struct stall *s, uint32_t waiting, int64_t ended,
 			struct stall_news *out);

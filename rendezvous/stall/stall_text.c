@@ -103,45 +103,76 @@ static int stall_is_busy(enum wire_doing doing)
 static const struct {
 	const char *words, *meaning;
 } stall_network[] = {
-	{", connecting to ", "a firewall between the hosts?"},
+	{", connecting to ", "does a firewall drop it, or does the process "
+			   "that listens there accept no connections?"},
 	{", resending ", "does the network drop packets, or only those larger "
 			 "than its MTU?"},
 	{NULL, NULL},
 };
 
-/* "; rank 2 on h2 is connecting to 10.0.0.1:41291 without an answer: a
- * firewall between the hosts?" */
-static int stall_put_unanswered_by(const struct stall *s, uint32_t rank,
-				   struct buf *out)
+/* What a rank's unanswered connection may mean, or NULL if it has none; *at:
+ * the agent's words from the connection on. */
+static const char *stall_meaning(const struct stall *s, uint32_t rank,
+				 struct slice *at)
 {
 	struct slice w = s->ranks[rank].at.words;
-	const char *at;
+	const char *found;
 
 	if (!s->ranks[rank].known || !w.len)
-		return 0;
+		return NULL;
 	for (size_t i = 0; stall_network[i].words; i++) {
-		at = memmem(w.data, w.len, stall_network[i].words,
-			    strlen(stall_network[i].words));
-		if (!at)
+		found = memmem(w.data, w.len, stall_network[i].words,
+			       strlen(stall_network[i].words));
+		if (!found)
 			continue;
-		at += strlen(", ");
-		buf_printf(out, "; rank %u on %s is ", rank,
-			   s->host(s->arg, rank));
-		buf_printf(out, "%.*s: %s", (int)(w.data + w.len - at), at,
-			   stall_network[i].meaning);
-		return 1;
+		found += strlen(", ");
+		at->data = found;
+		at->len = (size_t)(w.data + w.len - found);
+		return stall_network[i].meaning;
 	}
-	return 0;
+	return NULL;
 }
 
-/* The network between two hosts may be why ranks wait. 0: no. */
+int64_t stall_unanswered_rank(const struct stall *s)
+{
+	struct slice at;
+
+	for (uint32_t i = 0; i < s->world; i++) {
+		if (stall_is_live(s, i) && stall_meaning(s, i, &at))
+			return i;
+	}
+	return NOBODY;
+}
+
+/* "; rank 2 on h2 is connecting to 10.0.0.1:41291 without an answer: does
+ * a firewall drop it, ...?", if there is such a rank. 0: there is none. */
 static int stall_put_unanswered(const struct stall *s, struct buf *out)
 {
-	for (uint32_t i = 0; i < s->world; i++) {
-		if (stall_put_unanswered_by(s, i, out))
-			return 1;
-	}
-	return 0;
+	int64_t rank = stall_unanswered_rank(s);
+	struct slice at = {NULL, 0};
+	const char *meaning;
+
+	if (rank == NOBODY)
+		return 0;
+	meaning = stall_meaning(s, (uint32_t)rank, &at);
+	buf_printf(out, "; rank %u on %s is ", (uint32_t)rank,
+		   s->host(s->arg, (uint32_t)rank));
+	buf_printf(out, "%.*s: %s", SLICE_FMT(at), meaning);
+	return 1;
+}
+
+/* The same at the end of a text that has a rank's words: their meaning, if the
+ * connection is its own. */
+static void stall_put_meaning(const struct stall *s, uint32_t rank,
+			      struct buf *out)
+{
+	struct slice at;
+	const char *meaning = stall_meaning(s, rank, &at);
+
+	if (meaning)
+		buf_printf(out, ": %s", meaning);
+	else
+		stall_put_unanswered(s, out);
 }
 
 void stall_describe_wait(const struct stall *s, uint32_t waiter,
@@ -200,7 +231,9 @@ void stall_describe_alone(const struct stall *s, const char *whole,
 	stall_put_rank(s, &line, out->rank);
 	buf_printf(&line, " ");
 	buf_printf(&line, "%.*s", SLICE_FMT(s->ranks[out->rank].at.words));
+	stall_put_meaning(s, out->rank, &line);
 	stall_put_doing(s, &why, out->rank);
+	stall_put_meaning(s, out->rank, &why);
 	if (out->ms >= s->patience_ms / SHORT) {
 		buf_printf(&why, ", no progress for ");
 		stall_put_seconds(&why, out->ms);

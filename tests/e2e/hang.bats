@@ -399,7 +399,7 @@ loses_peer() { # CODE END
 		clients[3].connect(server.getsockname())
 	END
 	start job ddprun python3 connect.py
-	await job.err '^ddprun: no progress for .*rank 0 on [^ ]+, pid [0-9]+, waits for .* in connect\.py:11 <module>, connecting to 127\.0\.0\.1:[0-9]+ without an answer' 60
+	await job.err '^ddprun: no progress for .*rank 0 on [^ ]+, pid [0-9]+, waits for .* in connect\.py:11 <module>, connecting to 127\.0\.0\.1:[0-9]+ without an answer: does a firewall drop it, or does the process that listens there accept no connections\?$' 60
 	signal job KILL
 	finish job -
 }

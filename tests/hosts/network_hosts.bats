@@ -131,7 +131,7 @@ resent() {
 		skip "this kernel has no multiport match"
 	export DDP_TEST_WATCH_MS=2000
 	start_ranks 60000
-	await "$T/on_h1.err" '^ddprun: no progress for .* in ddp_init, and no rank is missing; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer: a firewall between the hosts\?$' 60
+	await "$T/on_h1.err" '^ddprun: no progress for .* in ddp_init, and no rank is missing; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer: does a firewall drop it, or does the process that listens there accept no connections\?$' 60
 	await "$T/on_h2.err" '; rank 1 on h2 is connecting to 10\.78\.0\.1:[0-9]+ without an answer' 60
 	start_on h2 dump ddprun dump --here --no-stacks
 	finish dump

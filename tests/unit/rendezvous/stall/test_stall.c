@@ -283,6 +283,34 @@ START_TEST(of_two_idle_ranks_the_one_that_waits_for_no_rank_is_named)
 }
 END_TEST
 
+START_TEST(an_idle_rank_with_an_unanswered_connection_is_named)
+{
+	static const char *const both[] = {
+		"waits for a lock or another thread (futex) in w.py:9 f() "
+		"(torch.distributed: all_reduce)",
+		"waits for a lock or another thread (futex) in w.py:9 f() "
+		"(torch.distributed: all_reduce), resending 8096 bytes to "
+		"10.0.0.1:46374 without an answer (7 times)",
+	};
+	static const char *const elsewhere[] = {
+		"sleeps (nanosleep) in w.py:5 g()", both[1]};
+	static const char question[] =
+		"resending 8096 bytes to 10.0.0.1:46374 without an answer (7 "
+		"times): does the network drop packets, or only those larger "
+		"than its MTU?";
+	const char *at;
+
+	all_idle(both, 2);
+	ck_assert_uint_eq(news.rank, 1);
+	ck_assert(strstr(news.text, question));
+	ck_assert(strstr(news.why, question));
+	all_idle(elsewhere, 2);
+	ck_assert_uint_eq(news.rank, 0);
+	at = strstr(news.text, "; rank 1 on h1 is resending 8096 bytes");
+	ck_assert(at && strstr(at, question));
+}
+END_TEST
+
 START_TEST(ranks_in_torch_distributed_wait_for_the_rank_that_is_not)
 {
 	static const char in_torch[] = "waits for a socket or a file (poll) in "
@@ -510,6 +538,9 @@ int main(void)
 	tcase_add_test(
 		c,
 		of_two_idle_ranks_the_one_that_waits_for_no_rank_is_named);
+	tcase_add_test(
+		c,
+		an_idle_rank_with_an_unanswered_connection_is_named);
 	tcase_add_test(
 		c, ranks_in_torch_distributed_wait_for_the_rank_that_is_not);
 	tcase_add_test(c, a_rank_that_sleeps_before_its_first_call_is_named);
