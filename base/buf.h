@@ -26,6 +26,30 @@ static inline int slice_is_equal(struct slice a, struct slice b)
 	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
 
+/* Where part begins in s, or NULL. */
+static inline const char *slice_find(struct slice s, const char *part)
+{
+	return s.len ? memmem(s.data, s.len, part, strlen(part)) : NULL;
+}
+
+static inline int slice_has(struct slice s, const char *part)
+{
+	return slice_find(s, part) != NULL;
+}
+
+static inline int slice_begins(struct slice s, const char *with)
+{
+	size_t n = strlen(with);
+
+	return s.len >= n && (!n || !memcmp(s.data, with, n));
+}
+
+/* s without its first n bytes; n is at most its length. */
+static inline struct slice slice_skip(struct slice s, size_t n)
+{
+	return SLICE(s.data + n, s.len - n);
+}
+
 /* Cuts the first line off text and returns it, without its newline. */
 struct slice slice_next_line(struct slice *text);
 

@@ -161,10 +161,7 @@ static int etcd_is_for_other_member(long status, const struct etcd_reply *r)
  * argument. */
 static int etcd_is_about_user(const struct etcd_reply *r)
 {
-	static const char text[] = "user name";
-
-	return memmem(r->error.data, r->error.len, text, sizeof(text) - 1) !=
-	       NULL;
+	return slice_has(r->error, "user name");
 }
 
 /* Writes the error, with etcd's message. */

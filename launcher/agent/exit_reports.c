@@ -67,10 +67,8 @@ static int exit_report_is_unfit(const struct exit_reports *r,
 				const struct worker *w,
 				const struct wire_exited *m)
 {
-	static const char mark[] = " is not fit: ";
-
 	return w->code == EXIT_UNFIT && r->options->has_preflight &&
-	       memmem(m->why.data, m->why.len, mark, sizeof(mark) - 1);
+	       slice_has(m->why, " is not fit: ");
 }
 
 /* ---- --role-optional ---- */

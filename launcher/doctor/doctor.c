@@ -234,10 +234,8 @@ static int doctor_put_script(struct buf *b)
 static void doctor_put_answer(struct buf *b, const struct doctor_task *t,
 			      const char *program)
 {
-	static const char first[] = "machine\n";
 	struct slice text = SLICE(t->out.data, t->out.len), line;
-	const char *at = text.len ? memmem(text.data, text.len, first,
-					   sizeof(first) - 1) : NULL;
+	const char *at = slice_find(text, "machine\n");
 
 	/* a login script may have printed something before it */
 	if (at && t->status == 0 && !t->is_late) {

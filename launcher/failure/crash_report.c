@@ -231,27 +231,20 @@ void crash_report_put_meaning(struct buf *out, const struct crash_record *r,
 
 /* ---- Stacks ---- */
 
-static const char *crash_report_find(struct slice s, const char *part)
-{
-	return memmem(s.data, s.len, part, strlen(part));
-}
-
 /* The C library raises and copies for others. */
 static int crash_report_is_libc(struct slice line)
 {
-	return crash_report_find(line, " (libc.so") ||
-	       crash_report_find(line, " (libc-") ||
-	       crash_report_find(line, " (libstdc++") ||
-	       crash_report_find(line, " (libpthread") ||
-	       crash_report_find(line, " (ld-linux");
+	return slice_has(line, " (libc.so") || slice_has(line, " (libc-") ||
+	       slice_has(line, " (libstdc++") ||
+	       slice_has(line, " (libpthread") || slice_has(line, " (ld-linux");
 }
 
 /* "#0 step at train.c:120 (train)" without "#0 " and, if it has a source,
  * without " (train)". */
 static void crash_report_put_frame(struct buf *out, struct slice line)
 {
-	const char *space = crash_report_find(line, " ");
-	const char *source = crash_report_find(line, " at ");
+	const char *space = slice_find(line, " ");
+	const char *source = slice_find(line, " at ");
 	const char *module = memrchr(line.data, '(', line.len);
 	size_t n = line.len;
 
@@ -271,12 +264,12 @@ void crash_report_put_place(struct buf *out, struct slice stack)
 		line = slice_next_line(&stack);
 		if (!first.len)
 			first = line;
-		if (crash_report_find(line, " at ")) {
+		if (slice_has(line, " at ")) {
 			best = line;
 			break;
 		}
 		if (!best.len && !crash_report_is_libc(line) &&
-		    !crash_report_find(line, " ? "))
+		    !slice_has(line, " ? "))
 			best = line;
 	}
 	crash_report_put_frame(out, best.len ? best : first);
@@ -290,14 +283,14 @@ void crash_report_put_python(struct buf *out, struct slice frames)
 
 	while (frames.len && n < CRASH_REPORT_FRAMES) {
 		struct slice s = slice_next_line(&frames);
-		const char *number = crash_report_find(s, line_is);
+		const char *number = slice_find(s, line_is);
 		const char *path = s.data + sizeof(file) - 1, *name, *digits;
 
 		if (!number || number < path ||
 		    memcmp(s.data, file, sizeof(file) - 1) != 0)
 			continue;
 		digits = number + sizeof(line_is) - 1;
-		name = crash_report_find(
+		name = slice_find(
 			SLICE(digits, (size_t)(s.data + s.len - digits)), in);
 		if (!name)
 			continue;
@@ -384,14 +377,13 @@ static void crash_report_run(struct buf *out, int records, uint64_t slot)
 /* main's callers belong to the C library, and are the same in all programs. */
 static int crash_report_is_main(struct slice line)
 {
-	return crash_report_find(line, " main at ") ||
-	       crash_report_find(line, " main (");
+	return slice_has(line, " main at ") || slice_has(line, " main (");
 }
 
 /* The library starts a program's threads: crash_threads.c. */
 static int crash_report_is_library(struct slice line)
 {
-	return crash_report_find(line, " (memfd:ddprun-crash-library") != NULL;
+	return slice_has(line, " (memfd:ddprun-crash-library");
 }
 
 /* The first frames, and the reason if there are none. */

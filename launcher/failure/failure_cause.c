@@ -167,16 +167,16 @@ static int failure_is_about_descendant(const struct buf *words,
 					    "is killed by signal",
 					    "ConnectionResetError",
 					    "BrokenPipeError", "EOFError"};
+	struct slice text = SLICE(words->data, words->len);
 	char pid[16];
 
 	if (!words->len || !crash->signal || crash->is_workers)
 		return 0;
 	for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++)
-		if (memmem(words->data, words->len, signs[i],
-			   strlen(signs[i])))
+		if (slice_has(text, signs[i]))
 			return 1;
 	snprintf(pid, sizeof(pid), " %d", (int)crash->pid);
-	return memmem(words->data, words->len, pid, strlen(pid)) != NULL;
+	return slice_has(text, pid);
 }
 
 /* A GPU that broke explains any death on its node. What it reports of the

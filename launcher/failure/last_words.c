@@ -4,23 +4,6 @@
 
 #include "launcher/failure/last_words_internal.h"
 
-int last_words_begins(struct slice s, const char *with)
-{
-	size_t n = strlen(with);
-
-	return s.len >= n && memcmp(s.data, with, n) == 0;
-}
-
-int last_words_has(struct slice s, const char *part)
-{
-	return memmem(s.data, s.len, part, strlen(part)) != NULL;
-}
-
-struct slice last_words_skip(struct slice s, size_t n)
-{
-	return SLICE(s.data + n, s.len - n);
-}
-
 int last_words_is_indented(struct slice s)
 {
 	return s.data[0] == ' ' || s.data[0] == '\t';
@@ -117,7 +100,7 @@ static void last_words_put_line(struct buf *out,
 	    (must_be_error && !last_words_is_error(last)))
 		return;
 	while (last_words_is_indented(last))
-		last = last_words_skip(last, 1);
+		last = slice_skip(last, 1);
 	last_words_put_cut(out, last);
 }
 
@@ -165,15 +148,14 @@ void last_words_put_abort(struct buf *out, struct slice tail)
 
 	last_words_split(&ls, tail);
 	for (i = ls.n - 1; i >= 0; i--)
-		if (last_words_begins(ls.line[i], "Abort(") ||
-		    last_words_begins(ls.line[i],
-				      "application called MPI_Abort("))
+		if (slice_begins(ls.line[i], "Abort(") ||
+		    slice_begins(ls.line[i], "application called MPI_Abort("))
 			break;
 	s = i < 0 ? SLICE_STR("") : ls.line[i];
-	at = s.len ? memmem(s.data, s.len, fatal, strlen(fatal)) : NULL;
+	at = slice_find(s, fatal);
 	if (at) {
-		s = last_words_skip(s, (size_t)(at - s.data));
-		at = memmem(s.data, s.len, stack, strlen(stack));
+		s = slice_skip(s, (size_t)(at - s.data));
+		at = slice_find(s, stack);
 		s.len = at ? (size_t)(at - s.data) : s.len;
 		last_words_put_cut(out, s);
 		return;
@@ -198,15 +180,15 @@ static void last_words_put_c10d(struct buf *out,
 
 	for (int i = ls->n - 1; i >= 0; i--) {
 		s = ls->line[i];
-		if (last_words_begins(s, "frame #") ||
-		    last_words_begins(s, "<omitting ") ||
-		    last_words_begins(s, "Exception raised from "))
+		if (slice_begins(s, "frame #") ||
+		    slice_begins(s, "<omitting ") ||
+		    slice_begins(s, "Exception raised from "))
 			continue;
-		at = memmem(s.data, s.len, sentence, strlen(sentence));
-		if (at && last_words_has(s, "[c10d]") &&
-		    last_words_has(s, " to connect to "))
-			last_words_put_cut(out, last_words_skip(
-				s, (size_t)(at - s.data)));
+		at = slice_find(s, sentence);
+		if (at && slice_has(s, "[c10d]") &&
+		    slice_has(s, " to connect to "))
+			last_words_put_cut(
+				out, slice_skip(s, (size_t)(at - s.data)));
 		return;
 	}
 }

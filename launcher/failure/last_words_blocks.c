@@ -78,11 +78,10 @@ static int block_find_message(const struct last_words_lines *ls, int at)
 static void block_add_value(struct block *b, const struct last_words_lines *ls,
 			    int i)
 {
-	struct slice s = last_words_skip(ls->line[i],
-					 block_key(ls->line[i]) + 1);
+	struct slice s = slice_skip(ls->line[i], block_key(ls->line[i]) + 1);
 
 	while (s.len && s.data[0] == ' ')
-		s = last_words_skip(s, 1);
+		s = slice_skip(s, 1);
 	if (s.len > 2 || !s.len || !strchr("|>", s.data[0]))
 		block_add(b, s);
 	else
@@ -99,7 +98,7 @@ static struct slice block_without_prefix(struct slice s, struct slice heading)
 	while (n < s.len && n < heading.len && s.data[n] == heading.data[n])
 		if (s.data[n++] == ' ' && n > 1 && s.data[n - 2] == ':')
 			end = n;
-	return last_words_skip(s, end);
+	return slice_skip(s, end);
 }
 
 void last_words_put_below(struct buf *out, const struct last_words_lines *ls,

@@ -31,9 +31,6 @@ struct last_words_lines {
 };
 
 /* last_words.c */
-int last_words_begins(struct slice s, const char *with);
-int last_words_has(struct slice s, const char *part);
-struct slice last_words_skip(struct slice s, size_t n);
 int last_words_is_indented(struct slice s);
 /* Appends s, or both of its ends: at most LAST_WORDS_MAX bytes. */
 void last_words_put_cut(struct buf *out, struct slice s);

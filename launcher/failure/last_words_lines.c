@@ -21,17 +21,16 @@ static struct slice last_words_without_rank(struct slice s)
 {
 	size_t n = strlen("[rank");
 
-	if (!last_words_begins(s, "[rank"))
+	if (!slice_begins(s, "[rank"))
 		return s;
 	while (n < s.len && isdigit((unsigned char)s.data[n]))
 		n++;
-	if (n == strlen("[rank") ||
-	    !last_words_begins(last_words_skip(s, n), "]:"))
+	if (n == strlen("[rank") || !slice_begins(slice_skip(s, n), "]:"))
 		return s;
 	n += strlen("]:");
 	if (n < s.len && s.data[n] == ' ')
 		n++;
-	return last_words_skip(s, n);
+	return slice_skip(s, n);
 }
 
 /* The lines of an exception group have a margin: "  | ", or deeper. */
@@ -44,7 +43,7 @@ static struct slice last_words_without_margin(struct slice s)
 	if (n < 2 || n + 1 >= s.len || s.data[n] != '|' ||
 	    s.data[n + 1] != ' ')
 		return s;
-	return last_words_skip(s, n + 2);
+	return slice_skip(s, n + 2);
 }
 
 /* "  +-+------- 2 -------", between the exceptions of a group. */
@@ -54,9 +53,8 @@ static int last_words_is_rule(struct slice s)
 
 	while (n < s.len && s.data[n] == ' ')
 		n++;
-	s = last_words_skip(s, n);
-	return n >= 2 && (last_words_begins(s, "+-+--") ||
-			  last_words_begins(s, "+----"));
+	s = slice_skip(s, n);
+	return n >= 2 && (slice_begins(s, "+-+--") || slice_begins(s, "+----"));
 }
 
 /* How many bytes at the front of s look like prefix, with whatever digits; 0
@@ -89,15 +87,14 @@ static void last_words_strip_prefix(struct last_words_lines *ls)
 
 	for (int i = 0; i < ls->n; i++) {
 		struct slice *s = &ls->line[i];
-		const char *at = memmem(s->data, s->len, traceback_line,
-					sizeof(traceback_line) - 1);
+		const char *at = slice_find(*s, traceback_line);
 
 		if (at && at - s->data <= PREFIX_MAX)
 			prefix = SLICE(s->data, (size_t)(at - s->data));
 		else if (at) /* behind a progress bar */
-			*s = last_words_skip(*s, (size_t)(at - s->data));
+			*s = slice_skip(*s, (size_t)(at - s->data));
 		if (prefix.len && last_words_like(*s, prefix) < s->len)
-			*s = last_words_skip(*s, last_words_like(*s, prefix));
+			*s = slice_skip(*s, last_words_like(*s, prefix));
 	}
 }
 
@@ -113,10 +110,10 @@ static int last_words_is_title(struct slice s)
 	static const char *const corners[] = {"╭", "┌", "┏", "╔"};
 
 	if (s.len < 6 || !last_words_is_drawn(s.data + s.len - 3) ||
-	    last_words_has(s, "Traceback"))
+	    slice_has(s, "Traceback"))
 		return 0;
 	for (size_t i = 0; i < sizeof(corners) / sizeof(*corners); i++)
-		if (last_words_begins(s, corners[i]))
+		if (slice_begins(s, corners[i]))
 			return 1;
 	return 0;
 }
@@ -143,10 +140,10 @@ static struct slice last_words_without_box(struct slice s)
 	}
 	if (!is_box)
 		return s;
-	in = last_words_skip(in, n);
+	in = slice_skip(in, n);
 	while (in.len && (in.data[0] == ' ' || (in.len >= 3 &&
 						last_words_is_drawn(in.data))))
-		in = last_words_skip(in, in.data[0] == ' ' ? 1 : 3);
+		in = slice_skip(in, in.data[0] == ' ' ? 1 : 3);
 	while (in.len && isspace((unsigned char)in.data[in.len - 1]))
 		in.len--;
 	return in;
@@ -160,7 +157,7 @@ static struct slice last_words_without_meter(struct slice s)
 	while (n < s.len && (isdigit((unsigned char)s.data[n]) ||
 			     strchr(" \t-:.%", s.data[n])))
 		n++;
-	return n >= METER_BYTES && n < s.len ? last_words_skip(s, n) : s;
+	return n >= METER_BYTES && n < s.len ? slice_skip(s, n) : s;
 }
 
 /* How many bytes the escape sequence at c has (ECMA-48): colours and movements,
@@ -213,7 +210,7 @@ static struct slice last_words_plain(struct last_words_lines *ls,
 static int last_words_is_warning(struct slice s)
 {
 	static const char sign[] = "Warning: ";
-	const char *at = memmem(s.data, s.len, sign, strlen(sign));
+	const char *at = slice_find(s, sign);
 
 	while (at && at > s.data && isalnum((unsigned char)at[-1]))
 		at--;
@@ -249,7 +246,7 @@ void last_words_split(struct last_words_lines *ls, struct slice text)
 
 	memset(ls->gap, 0, sizeof(ls->gap));
 	text = last_words_plain(ls, text);
-	is_group = last_words_has(text, "+-----------------------------");
+	is_group = slice_has(text, "+-----------------------------");
 	end = text.len;
 	while (end > 0 && n > 0) {
 		size_t at = end;
@@ -289,7 +286,7 @@ static struct slice last_words_without_host(struct slice s)
 	if (s.data[0] != '[' || !end || end + 2 >= s.data + s.len ||
 	    !memchr(s.data, ':', (size_t)(end - s.data)))
 		return s;
-	return last_words_skip(s, (size_t)(end + 2 - s.data));
+	return slice_skip(s, (size_t)(end + 2 - s.data));
 }
 
 /* "[0x40a191]"; "solver.x  0000000000CF0159  MAIN__  12  x.f90", Intel's */
@@ -297,9 +294,9 @@ static int last_words_is_address(struct slice s)
 {
 	size_t n = 0, digits = 0;
 
-	if (last_words_begins(s, "[0x"))
+	if (slice_begins(s, "[0x"))
 		return 1;
-	if (last_words_begins(s, "Image  "))
+	if (slice_begins(s, "Image  "))
 		return 1;
 	while (n < s.len && s.data[n] != ' ')
 		n++;
@@ -326,8 +323,8 @@ static int last_words_is_titled(struct slice s)
 	static const char side[] = "-----";
 	size_t n = strlen(side);
 
-	return s.len >= RULE_BYTES && last_words_begins(s, side) &&
-	       last_words_begins(last_words_skip(s, s.len - n), side);
+	return s.len >= RULE_BYTES && slice_begins(s, side) &&
+	       slice_begins(slice_skip(s, s.len - n), side);
 }
 
 /* The gap that a rule makes, or 0. */
@@ -363,9 +360,9 @@ static int last_words_is_command(struct slice s)
 /* Fortran's "STOP 123", and "ERROR STOP" without a sentence */
 static int last_words_is_stop(struct slice s)
 {
-	if (last_words_begins(s, "ERROR "))
-		s = last_words_skip(s, strlen("ERROR "));
-	if (!last_words_begins(s, "STOP"))
+	if (slice_begins(s, "ERROR "))
+		s = slice_skip(s, strlen("ERROR "));
+	if (!slice_begins(s, "STOP"))
 		return 0;
 	for (size_t i = strlen("STOP"); i < s.len; i++)
 		if (s.data[i] != ' ' && !isdigit((unsigned char)s.data[i]))
@@ -397,14 +394,14 @@ static int last_words_is_after(struct slice s)
 
 	s = last_words_without_host(s);
 	while (s.len > 1 && last_words_is_indented(s))
-		s = last_words_skip(s, 1);
+		s = slice_skip(s, 1);
 	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (last_words_begins(s, begins[i]))
+		if (slice_begins(s, begins[i]))
 			return 1;
 	/* MATLAB's frames; what points to other lines */
-	if ((last_words_begins(s, "Error in ") &&
-	     last_words_has(s, " (line ")) || last_words_has(s, "ook above") ||
-	    last_words_has(s, "application called MPI_Abort("))
+	if ((slice_begins(s, "Error in ") && slice_has(s, " (line ")) ||
+	    slice_has(s, "ook above") ||
+	    slice_has(s, "application called MPI_Abort("))
 		return 1;
 	return last_words_is_address(s) || last_words_is_command(s) ||
 	       last_words_is_stop(s);

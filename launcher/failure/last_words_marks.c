@@ -17,22 +17,19 @@ enum {
 static int last_words_put_assertion(struct buf *out, struct slice s)
 {
 	static const char sign[] = ": Assertion ", bare[] = "Assertion `";
-	const char *at = memmem(s.data, s.len, sign, strlen(sign)), *colon;
+	const char *at = slice_find(s, sign), *colon;
 
-	if (!last_words_has(s, ": Assertion `") &&
-	    !last_words_has(s, ": Assertion '")) {
-		at = memmem(s.data, s.len, bare, strlen(bare));
-		if (!at || !last_words_has(s, "' failed"))
+	if (!slice_has(s, ": Assertion `") && !slice_has(s, ": Assertion '")) {
+		at = slice_find(s, bare);
+		if (!at || !slice_has(s, "' failed"))
 			return 0;
-		last_words_put_cut(
-			out, last_words_skip(s, (size_t)(at - s.data)));
+		last_words_put_cut(out, slice_skip(s, (size_t)(at - s.data)));
 		return 1;
 	}
-	colon = memmem(s.data, s.len, ": ", 2);
+	colon = slice_find(s, ": ");
 	if (at - colon > PLACE_MAX)
 		colon = at;
-	last_words_put_cut(
-		out, last_words_skip(s, (size_t)(colon + 2 - s.data)));
+	last_words_put_cut(out, slice_skip(s, (size_t)(colon + 2 - s.data)));
 	return 1;
 }
 
@@ -60,25 +57,25 @@ static int last_words_put_terminate(struct buf *out,
 	static const char what[] = "  what():";
 	static const char called[] = "pure virtual method called";
 
-	if (!last_words_begins(s, "terminate called "))
+	if (!slice_begins(s, "terminate called "))
 		return 0;
-	if (last_words_begins(last, called)) {
+	if (slice_begins(last, called)) {
 		last_words_put_cut(out, last);
 		return 1;
 	}
-	if (!last_words_begins(s, thrown) || !last_words_begins(next, what)) {
+	if (!slice_begins(s, thrown) || !slice_begins(next, what)) {
 		last_words_put_cut(out, s);
 		return 1;
 	}
-	s = last_words_skip(s, strlen(thrown));
+	s = slice_skip(s, strlen(thrown));
 	buf_printf(out, "terminate called after throwing %.*s: ", SLICE_FMT(s));
-	next = last_words_skip(next, strlen(what));
+	next = slice_skip(next, strlen(what));
 	if (!next.len) {
 		last_words_put_first_of(out, ls, i + 2);
 		return 1;
 	}
 	while (next.data[0] == ' ')
-		next = last_words_skip(next, 1);
+		next = slice_skip(next, 1);
 	last_words_put_cut(out, next);
 	/* "SOLVER.hpp:88:": the reason is in one of the lines that follow */
 	for (int at = i + 2; next.data[next.len - 1] == ':' && at < ls->n &&
@@ -99,32 +96,31 @@ static int last_words_put_ompi(struct buf *out,
 			  unknown[] = "*** Unknown error",
 			  fatal[] = "*** MPI_ERRORS_ARE_FATAL", star[] = "*** ";
 	struct slice s = ls->line[i];
-	const char *at = memmem(s.data, s.len, call, strlen(call));
+	const char *at = slice_find(s, call);
 	size_t begin = at ? (size_t)(at - s.data) + strlen(star) : 0;
 	int first = i;
 
 	if (!at)
 		return 0;
-	while (++i < ls->n && !last_words_has(ls->line[i], fatal))
+	while (++i < ls->n && !slice_has(ls->line[i], fatal))
 		s = ls->line[i];
 	/* the box above has the reason */
-	if ((last_words_has(s, none) || last_words_has(s, unknown)) &&
+	if ((slice_has(s, none) || slice_has(s, unknown)) &&
 	    last_words_put_box(out, ls, first, 0))
 		return 1;
-	last_words_put_cut(out, last_words_skip(ls->line[first], begin));
-	at = memmem(s.data, s.len, star, strlen(star));
-	if (i < ls->n && at && !last_words_has(s, call)) {
+	last_words_put_cut(out, slice_skip(ls->line[first], begin));
+	at = slice_find(s, star);
+	if (i < ls->n && at && !slice_has(s, call)) {
 		buf_printf(out, ": ");
-		last_words_put_cut(out, last_words_skip(
-			s, (size_t)(at - s.data) + strlen(star)));
+		last_words_put_cut(out, slice_skip(s, (size_t)(at - s.data) +
+							      strlen(star)));
 	}
 	return 1;
 }
 
 static int last_words_is_panic(struct slice s)
 {
-	return last_words_begins(s, "thread '") &&
-	       last_words_has(s, " panicked at ");
+	return slice_begins(s, "thread '") && slice_has(s, " panicked at ");
 }
 
 /* Rust's message is in the next line from 1.73 on. If it is about another
@@ -138,7 +134,7 @@ static int last_words_put_panic(struct buf *out,
 
 	if (!last_words_is_panic(s))
 		return 0;
-	if (last_words_has(s, other) || last_words_has(next, other))
+	if (slice_has(s, other) || slice_has(next, other))
 		for (int i = at - 1; i >= 0; i--)
 			if (last_words_is_panic(ls->line[i]))
 				return last_words_put_panic(out, ls, i);
@@ -168,11 +164,11 @@ static int last_words_is_mark(struct slice s)
 	};
 
 	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (last_words_begins(s, begins[i]))
+		if (slice_begins(s, begins[i]))
 			return 1;
-	return last_words_has(s, "Check failed: ") ||
-	       last_words_has(s, "Assertion failed: ") ||
-	       (last_words_has(s, "_ASSERT(") && last_words_has(s, " failed"));
+	return slice_has(s, "Check failed: ") ||
+	       slice_has(s, "Assertion failed: ") ||
+	       (slice_has(s, "_ASSERT(") && slice_has(s, " failed"));
 }
 
 /* "At line 6 of file /w/x.f90", "Fortran runtime error: TEXT" */
@@ -180,23 +176,21 @@ static int last_words_put_fortran(struct buf *out, struct slice before,
 				  struct slice s)
 {
 	static const char at_line[] = "At line ", of_file[] = " of file ";
-	const char *file = memmem(before.data, before.len, of_file,
-				  strlen(of_file)), *slash;
+	const char *file = slice_find(before, of_file), *slash;
 	struct slice line, path;
 
-	if (!last_words_begins(s, "Fortran runtime error: "))
+	if (!slice_begins(s, "Fortran runtime error: "))
 		return 0;
 	last_words_put_cut(out, s);
-	if (!last_words_begins(before, at_line) || !file)
+	if (!slice_begins(before, at_line) || !file)
 		return 1;
-	line = last_words_skip(before, strlen(at_line));
+	line = slice_skip(before, strlen(at_line));
 	line.len = (size_t)(file - line.data);
-	path = last_words_skip(before, (size_t)(file - before.data) +
-					       strlen(of_file));
+	path = slice_skip(before,
+			  (size_t)(file - before.data) + strlen(of_file));
 	slash = memrchr(path.data, '/', path.len);
 	if (slash)
-		path = last_words_skip(path,
-				       (size_t)(slash + 1 - path.data));
+		path = slice_skip(path, (size_t)(slash + 1 - path.data));
 	for (size_t i = 0; i < path.len; i++)
 		if (path.data[i] == ' ')
 			path.len = i;
@@ -207,14 +201,13 @@ static int last_words_put_fortran(struct buf *out, struct slice before,
 /* R: "Error in f(x) : ", "  TEXT"; or "Error: TEXT" */
 static int last_words_put_r(struct buf *out, struct slice s, struct slice next)
 {
-	if (!last_words_begins(s, "Error in ") ||
-	    !memmem(s.data, s.len, " :", 2))
+	if (!slice_begins(s, "Error in ") || !slice_has(s, " :"))
 		return 0;
 	last_words_put_cut(out, s);
 	if (s.data[s.len - 1] != ':' || !next.len)
 		return 1;
 	while (last_words_is_indented(next))
-		next = last_words_skip(next, 1);
+		next = slice_skip(next, 1);
 	buf_printf(out, " ");
 	last_words_put_cut(out, next);
 	return 1;
@@ -233,14 +226,14 @@ static int last_words_is_frame(struct slice s)
 		return isdigit((unsigned char)s.data[1]);
 	while (n < s.len && isspace((unsigned char)s.data[n]))
 		n++;
-	s = last_words_skip(s, n);
+	s = slice_skip(s, n);
 	if (!is_indented || !s.len)
 		return 0;
-	if (last_words_has(s, " called at ") && last_words_has(s, " line "))
+	if (slice_has(s, " called at ") && slice_has(s, " line "))
 		return 1; /* Perl's */
-	if (last_words_begins(s, "at ") || last_words_begins(s, "from ") ||
-	    last_words_begins(s, "@ ") || last_words_begins(s, "[<") ||
-	    last_words_begins(s, "0x"))
+	if (slice_begins(s, "at ") || slice_begins(s, "from ") ||
+	    slice_begins(s, "@ ") || slice_begins(s, "[<") ||
+	    slice_begins(s, "0x"))
 		return 1;
 	for (n = 0; n < s.len && isdigit((unsigned char)s.data[n]); n++)
 		;
@@ -266,7 +259,7 @@ int last_words_is_heading(struct slice s)
 	if (strstr(letters, "stacktrace") || strstr(letters, "backtrace"))
 		return 1;
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (last_words_has(s, words[i]))
+		if (slice_has(s, words[i]))
 			return 1;
 	return 0;
 }
@@ -279,8 +272,8 @@ int last_words_is_trace(struct slice s)
 	for (size_t i = 0; i < s.len; i++)
 		letters += isalnum((unsigned char)s.data[i]) ||
 			   (unsigned char)s.data[i] >= 0x80;
-	return !letters || last_words_is_frame(s) ||
-	       last_words_is_heading(s) || last_words_begins(s, "Node.js v");
+	return !letters || last_words_is_frame(s) || last_words_is_heading(s) ||
+	       slice_begins(s, "Node.js v");
 }
 
 /* Up from the parts of a value that is printed in several lines, to its first
@@ -302,8 +295,8 @@ static int last_words_up_to_value(const struct last_words_lines *ls, int i)
  * a frame, if it is below a heading. */
 static int last_words_is_symbol(struct slice s)
 {
-	return !memchr(s.data, ' ', s.len) || last_words_has(s, "::") ||
-	       last_words_has(s, "+0x") || last_words_begins(s, "Frame ");
+	return !memchr(s.data, ' ', s.len) || slice_has(s, "::") ||
+	       slice_has(s, "+0x") || slice_begins(s, "Frame ");
 }
 
 /* The last line before a heading that only frames follow; the last if there is
@@ -337,8 +330,8 @@ int last_words_is_error(struct slice s)
 	};
 
 	for (int i = 0; words[i]; i++)
-		if (last_words_has(s, words[i]))
-			return !last_words_has(s, "arning");
+		if (slice_has(s, words[i]))
+			return !slice_has(s, "arning");
 	return 0;
 }
 
@@ -368,7 +361,7 @@ struct slice last_words_line(const struct last_words_lines *ls)
 
 	while (i > 0 && last_words_is_trace(ls->line[i]))
 		i--;
-	is_ucx = i + 1 < ls->n && last_words_begins(ls->line[i + 1], ucx);
+	is_ucx = i + 1 < ls->n && slice_begins(ls->line[i + 1], ucx);
 	/* the first of its lines has the error, the others what it was doing */
 	while (is_ucx && i > 0 && ls->line[i].data[0] == '[' &&
 	       ls->line[i - 1].data[0] == '[')
@@ -386,9 +379,9 @@ static int last_words_put_summary(struct buf *out, struct slice s)
 {
 	static const char summary[] = "SUMMARY: ";
 
-	if (!last_words_begins(s, summary) || !last_words_has(s, "Sanitizer: "))
+	if (!slice_begins(s, summary) || !slice_has(s, "Sanitizer: "))
 		return 0;
-	last_words_put_cut(out, last_words_skip(s, strlen(summary)));
+	last_words_put_cut(out, slice_skip(s, strlen(summary)));
 	return 1;
 }
 

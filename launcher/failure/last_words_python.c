@@ -18,15 +18,15 @@ static int last_words_frame(struct slice s, struct slice *path,
 		return 0;
 	while (n < s.len && isspace((unsigned char)s.data[n]))
 		n++;
-	s = last_words_skip(s, n);
-	if (!last_words_begins(s, "File \""))
+	s = slice_skip(s, n);
+	if (!slice_begins(s, "File \""))
 		return 0;
-	s = last_words_skip(s, strlen("File \""));
-	quote = memmem(s.data, s.len, between, strlen(between));
+	s = slice_skip(s, strlen("File \""));
+	quote = slice_find(s, between);
 	if (!quote)
 		return 0;
 	*path = SLICE(s.data, (size_t)(quote - s.data));
-	s = last_words_skip(s, path->len + strlen(between));
+	s = slice_skip(s, path->len + strlen(between));
 	for (n = 0; n < s.len && isdigit((unsigned char)s.data[n]); n++)
 		;
 	*line = SLICE(s.data, n);
@@ -36,10 +36,9 @@ static int last_words_frame(struct slice s, struct slice *path,
 /* The interpreter's own files and installed packages are not to blame. */
 static int last_words_is_library(struct slice path)
 {
-	return last_words_has(path, "/site-packages/") ||
-	       last_words_has(path, "/dist-packages/") ||
-	       last_words_has(path, "/lib/python") ||
-	       last_words_begins(path, "<");
+	return slice_has(path, "/site-packages/") ||
+	       slice_has(path, "/dist-packages/") ||
+	       slice_has(path, "/lib/python") || slice_begins(path, "<");
 }
 
 /* " (train.py:25)": among the frames at and next to line at, in the direction
@@ -67,8 +66,8 @@ static void last_words_put_place(struct buf *out,
 		return;
 	slash = memrchr(best_path.data, '/', best_path.len);
 	if (slash)
-		best_path = last_words_skip(
-			best_path, (size_t)(slash + 1 - best_path.data));
+		best_path = slice_skip(best_path,
+				       (size_t)(slash + 1 - best_path.data));
 	buf_printf(out, " (%.*s:%.*s)", SLICE_FMT(best_path),
 		   SLICE_FMT(best_line));
 }
@@ -120,7 +119,7 @@ static int last_words_is_second_hand(struct slice s)
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (last_words_has(s, words[i]))
+		if (slice_has(s, words[i]))
 			return 1;
 	return 0;
 }
@@ -136,13 +135,12 @@ static int last_words_find_first_hand(const struct last_words_lines *ls, int at)
 		if (!last_words_is_exception(ls->line[i]) ||
 		    last_words_is_second_hand(ls->line[i]))
 			continue;
-		if (last_words_has(ls->line[i], ") is killed by signal: "))
+		if (slice_has(ls->line[i], ") is killed by signal: "))
 			return i;
 		if (i < at && other < 0)
 			other = i;
 	}
-	return last_words_has(ls->line[at], " exited unexpectedly") ? -1
-								     : other;
+	return slice_has(ls->line[at], " exited unexpectedly") ? -1 : other;
 }
 
 /* The rest of the message of the exception in line at, if it is not in that
@@ -164,7 +162,7 @@ void last_words_put_message(struct buf *out,
 		return;
 	next = ls->line[sign >= 0 ? sign : at + 1];
 	while (next.len && last_words_is_indented(next))
-		next = last_words_skip(next, 1);
+		next = slice_skip(next, 1);
 	buf_printf(out, " ");
 	last_words_put_cut(out, next);
 }
@@ -179,7 +177,7 @@ static int last_words_is_survived(struct slice s)
 	};
 
 	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (last_words_begins(s, begins[i]))
+		if (slice_begins(s, begins[i]))
 			return 1;
 	return 0;
 }
@@ -193,7 +191,7 @@ static int last_words_before_survived(const struct last_words_lines *ls)
 	for (int i = ls->n - 1; i >= 0; i--) {
 		if (last_words_is_survived(ls->line[i]))
 			n = i;
-		else if (last_words_begins(ls->line[i], "Traceback (") &&
+		else if (slice_begins(ls->line[i], "Traceback (") &&
 			 (i == 0 || !last_words_is_survived(ls->line[i - 1])))
 			return n;
 	}
@@ -206,9 +204,9 @@ static int last_words_before_call_stack(const struct last_words_lines *ls,
 					int n)
 {
 	for (int i = n - 1; i >= 0; i--) {
-		if (last_words_begins(ls->line[i], "Call stack:"))
+		if (slice_begins(ls->line[i], "Call stack:"))
 			return i;
-		if (last_words_begins(ls->line[i], "Traceback ("))
+		if (slice_begins(ls->line[i], "Traceback ("))
 			break;
 	}
 	return n;
@@ -220,9 +218,9 @@ static int last_words_is_traceback(const struct last_words_lines *ls, int at)
 {
 	while (at >= 0 && last_words_is_indented(ls->line[at]))
 		at--;
-	return at < 0 || last_words_has(ls->line[at], "Traceback (") ||
-	       !(last_words_has(ls->line[at], "(most recent call") ||
-		 last_words_begins(ls->line[at], "from user code:"));
+	return at < 0 || slice_has(ls->line[at], "Traceback (") ||
+	       !(slice_has(ls->line[at], "(most recent call") ||
+		 slice_begins(ls->line[at], "from user code:"));
 }
 
 /* The line of the exception that the traceback with that frame follows from:
@@ -238,10 +236,10 @@ static int last_words_cause_of(const struct last_words_lines *ls, int frame)
 
 	while (at >= 0 && last_words_is_indented(ls->line[at]))
 		at--;
-	if (at < 2 || !last_words_begins(ls->line[at], "Traceback ("))
+	if (at < 2 || !slice_begins(ls->line[at], "Traceback ("))
 		return -1;
-	is_handled = last_words_begins(ls->line[at - 1], handles);
-	if (!is_handled && !last_words_begins(ls->line[at - 1], follows))
+	is_handled = slice_begins(ls->line[at - 1], handles);
+	if (!is_handled && !slice_begins(ls->line[at - 1], follows))
 		return -1;
 	for (at -= 2; at > 0; at--)
 		if (last_words_exception(ls->line[at]) &&
@@ -264,7 +262,7 @@ static void last_words_put_first(struct buf *out,
 		first = next;
 		next = last_words_cause_of(ls, next - 1);
 	}
-	if (last_words_has(ls->line[at], " thread exited unexpectedly"))
+	if (slice_has(ls->line[at], " thread exited unexpectedly"))
 		for (first = at - 1; first >= 0; first--)
 			if (last_words_is_exception(ls->line[first]))
 				break;
@@ -283,7 +281,7 @@ static void last_words_put_last_error(struct buf *out,
 
 	for (; at + 1 < n; at++) {
 		if (ls->line[at].len != strlen(last) ||
-		    !last_words_begins(ls->line[at], last))
+		    !slice_begins(ls->line[at], last))
 			continue;
 		buf_printf(out, "; last error: ");
 		last_words_put_cut(out, ls->line[at + 1]);
@@ -318,8 +316,7 @@ int last_words_put_traceback(struct buf *out,
 	last_words_put_cut(out, ls->line[first_hand >= 0 ? first_hand : at]);
 	if (first_hand < 0)
 		last_words_put_message(out, ls, at, n);
-	if (first_hand > 0 &&
-	    !last_words_has(ls->line[at], " exited unexpectedly"))
+	if (first_hand > 0 && !slice_has(ls->line[at], " exited unexpectedly"))
 		frame = first_hand - 1;
 	last_words_put_place(out, ls, frame, -1);
 	if (first_hand < 0) {
@@ -343,7 +340,7 @@ int last_words_put_fatal_python(struct buf *out,
 	int at, frame;
 
 	for (at = ls->n - 1; at >= 0; at--)
-		if (last_words_begins(ls->line[at], fatal))
+		if (slice_begins(ls->line[at], fatal))
 			break;
 	if (at < 0)
 		return 0;
@@ -366,15 +363,15 @@ int last_words_put_timeout(struct buf *out,
 	int at, thread;
 
 	for (at = ls->n - 1; at >= 0; at--)
-		if (last_words_begins(ls->line[at], "Timeout (") &&
-		    last_words_has(ls->line[at], ")!"))
+		if (slice_begins(ls->line[at], "Timeout (") &&
+		    slice_has(ls->line[at], ")!"))
 			break;
 	if (at < 0)
 		return 0;
 	for (int i = at + 1; i < ls->n; i++)
 		if (!last_words_frame(ls->line[i], &path, &line) &&
-		    !last_words_has(ls->line[i], "Thread 0x") &&
-		    !last_words_has(ls->line[i], "Current thread 0x"))
+		    !slice_has(ls->line[i], "Thread 0x") &&
+		    !slice_has(ls->line[i], "Current thread 0x"))
 			return 0; /* it went on */
 	for (thread = ls->n - 1; thread > at; thread--)
 		if (!last_words_is_indented(ls->line[thread]))
@@ -392,11 +389,11 @@ static void last_words_put_frame(struct buf *out,
 {
 	static const char in[] = ", in ";
 	struct slice path, line, s = ls->line[at], next;
-	const char *name = memmem(s.data, s.len, in, strlen(in));
+	const char *name = slice_find(s, in);
 
 	last_words_frame(s, &path, &line);
 	if (name)
-		s = last_words_skip(s, (size_t)(name - s.data) + strlen(in));
+		s = slice_skip(s, (size_t)(name - s.data) + strlen(in));
 	else
 		s = SLICE_STR("?");
 	buf_printf(out, "%.*s (%.*s:%.*s)", SLICE_FMT(s), SLICE_FMT(path),
@@ -405,7 +402,7 @@ static void last_words_put_frame(struct buf *out,
 	if (next.len && last_words_is_indented(next) &&
 	    !last_words_frame(next, &path, &line)) {
 		while (next.len && isspace((unsigned char)next.data[0]))
-			next = last_words_skip(next, 1);
+			next = slice_skip(next, 1);
 		buf_printf(out, ": %.*s", SLICE_FMT(next));
 	}
 	buf_put(out, "\n", 1);

@@ -103,7 +103,7 @@ static enum sign sign_of_xla(struct slice s)
 static enum sign sign_of_glog(struct slice s)
 {
 	if (s.len && s.data[0] == '[')
-		s = last_words_skip(s, 1);
+		s = slice_skip(s, 1);
 	if (s.len < 6 || !strchr("IWEF", s.data[0]) || s.data[5] != ' ')
 		return SIGN_NONE;
 	for (int i = 1; i < 5; i++)
@@ -120,8 +120,8 @@ static enum sign sign_of(struct slice s)
 
 	if (glog || xla)
 		return glog ? glog : xla;
-	if (last_words_has(s, " NCCL WARN ") || /* so NCCL reports its errors */
-	    last_words_has(s, SPACED))
+	if (slice_has(s, " NCCL WARN ") || /* so NCCL reports its errors */
+	    slice_has(s, SPACED))
 		return SIGN_ERROR;
 	for (size_t at = 0; at < s.len; at++) {
 		if (at && sign_is_letter(s.data[at - 1]))
@@ -143,9 +143,9 @@ static enum sign sign_of(struct slice s)
 
 struct slice last_words_without_marks(struct slice s)
 {
-	while (s.len && (strchr("#*->|\\_! \t", s.data[0]) ||
-			 last_words_begins(s, "/ ")))
-		s = last_words_skip(s, 1);
+	while (s.len &&
+	       (strchr("#*->|\\_! \t", s.data[0]) || slice_begins(s, "/ ")))
+		s = slice_skip(s, 1);
 	return s;
 }
 
@@ -158,13 +158,13 @@ static int sign_is_name(struct slice s)
 	int words = 0, is_end = 0;
 
 	s = last_words_without_marks(s);
-	if (last_words_has(s, SPACED))
-		return last_words_begins(
-			last_words_skip(s, s.len - strlen(SPACED)), SPACED);
+	if (slice_has(s, SPACED))
+		return slice_begins(slice_skip(s, s.len - strlen(SPACED)),
+				    SPACED);
 	colon = memrchr(s.data, ':', s.len);
 	if (colon)
-		s = last_words_without_marks(last_words_skip(
-			s, (size_t)(colon + 1 - s.data)));
+		s = last_words_without_marks(
+			slice_skip(s, (size_t)(colon + 1 - s.data)));
 	while (s.len && !sign_is_letter(s.data[s.len - 1]))
 		s.len--;
 	for (size_t i = 0; i < s.len; i++)
@@ -215,7 +215,7 @@ static enum sign sign_or_likely(struct slice s)
 	if (sign < SIGN_ERROR && last_words_is_heading(s))
 		return SIGN_NONE; /* "Error termination. Backtrace:" */
 	if (sign == SIGN_NONE && last_words_is_likely(s))
-		return last_words_has(s, "arning") ? SIGN_LOG : SIGN_LIKELY;
+		return slice_has(s, "arning") ? SIGN_LOG : SIGN_LIKELY;
 	return sign;
 }
 
@@ -279,7 +279,7 @@ static int sign_first(const struct last_words_lines *ls, int last)
 		if (sign < SIGN_LIKELY ||
 		    (sign == SIGN_LIKELY && last - i > BLOCK_LINES))
 			break;
-		if (last_words_has(ls->line[i], "----") ||
+		if (slice_has(ls->line[i], "----") ||
 		    (i < last && sign_is_name(ls->line[i])))
 			continue;
 		first = i;
@@ -319,7 +319,7 @@ static int sign_is_heading(struct slice s)
 	size_t at = colon ? (size_t)(colon + 1 - s.data) : s.len;
 
 	if (sign_is_name(s) || sign_is_place(s) ||
-	    last_words_begins(last_words_without_marks(s), "Error using "))
+	    slice_begins(last_words_without_marks(s), "Error using "))
 		return 1;
 	while (at < s.len && s.data[at] == ' ')
 		at++;
@@ -369,9 +369,9 @@ int last_words_is_new(const struct last_words_lines *ls, int i)
 static struct slice sign_after(struct slice s, const char *start)
 {
 	while (s.len && last_words_is_indented(s))
-		s = last_words_skip(s, 1);
-	return last_words_begins(s, start)
-		       ? last_words_skip(s, strlen(start)) : SLICE_STR("");
+		s = slice_skip(s, 1);
+	return slice_begins(s, start) ? slice_skip(s, strlen(start))
+				      : SLICE_STR("");
 }
 
 /* "    1: No such file or directory (os error 2)", below "Caused by:" */
@@ -382,7 +382,7 @@ static struct slice sign_below(const struct last_words_lines *ls, int i)
 	while (++i < ls->n && last_words_is_indented(ls->line[i]))
 		s = ls->line[i];
 	while (s.len && strchr(" \t0123456789:", s.data[0]))
-		s = last_words_skip(s, 1);
+		s = slice_skip(s, 1);
 	return s;
 }
 

@@ -204,7 +204,7 @@ static int report_put_frames(struct buf *out, struct slice stack,
 {
 	struct buf frames = BUF_INIT(FRAMES_MAX);
 	int n = last_words_put_stack(&frames, stack);
-	const char *first = memmem(stack.data, stack.len, "  File ", 7);
+	const char *first = slice_find(stack, "  File ");
 	struct slice from = SLICE_STR("");
 
 	if (first) {

@@ -40,11 +40,6 @@ enum { NLIBRARIES = sizeof(libraries) / sizeof(*libraries) };
 
 /* ---- the text ---- */
 
-static int lone_script_has(struct slice s, const char *word)
-{
-	return s.len && memmem(s.data, s.len, word, strlen(word)) != NULL;
-}
-
 /* The line's code: without blanks before it, or a comment. */
 static struct slice lone_script_code(struct slice line)
 {
@@ -78,8 +73,8 @@ static int lone_script_imports(struct slice code, const char *module)
 
 static int lone_script_calls(struct slice code, const struct lone_library *l)
 {
-	return lone_script_has(code, l->calls[0]) ||
-	       (l->calls[1] && lone_script_has(code, l->calls[1]));
+	return slice_has(code, l->calls[0]) ||
+	       (l->calls[1] && slice_has(code, l->calls[1]));
 }
 
 /* The libraries that need nothing, because the text has their own word. */
@@ -88,7 +83,7 @@ static unsigned lone_script_owns(struct slice text)
 	unsigned owns = 0;
 
 	for (int i = 0; i < NLIBRARIES; i++)
-		if (lone_script_has(text, libraries[i].own))
+		if (slice_has(text, libraries[i].own))
 			owns |= libraries[i].bit;
 	return owns;
 }
@@ -122,9 +117,9 @@ static int lone_script_line_starts_mpi(struct slice line)
 
 	if (code.data != line.data || !lone_script_imports(code, "mpi4py"))
 		return 0;
-	return lone_script_has(code, "mpi4py.MPI") ||
+	return slice_has(code, "mpi4py.MPI") ||
 	       (code.data[0] == 'f' &&
-		(lone_script_has(code, "MPI") || lone_script_has(code, "(")));
+		(slice_has(code, "MPI") || slice_has(code, "(")));
 }
 
 int lone_script_starts_mpi(struct slice text)

@@ -309,8 +309,7 @@ static const struct {
 static const char *ssh_command_advice(struct slice words)
 {
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-		if (words.len && memmem(words.data, words.len, known[i].part,
-					strlen(known[i].part)))
+		if (slice_has(words, known[i].part))
 			return known[i].advice;
 	}
 	return "";

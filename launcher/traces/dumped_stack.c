@@ -10,13 +10,6 @@
 
 enum { DUMP_MAX = 4 << 20 };
 
-static int dumped_stack_begins(struct slice line, const char *with)
-{
-	size_t n = strlen(with);
-
-	return line.len >= n && memcmp(line.data, with, n) == 0;
-}
-
 /* The lines of the rank's first thread. */
 static struct slice dumped_stack_thread(struct slice dump, uint32_t rank)
 {
@@ -28,14 +21,14 @@ static struct slice dumped_stack_thread(struct slice dump, uint32_t rank)
 	while (dump.len) {
 		struct slice line = slice_next_line(&dump);
 
-		if (dumped_stack_begins(line, "rank ")) {
+		if (slice_begins(line, "rank ")) {
 			is_thread = 0;
-			is_rank = dumped_stack_begins(line, head);
-		} else if (is_rank && dumped_stack_begins(line, "  thread ")) {
+			is_rank = slice_begins(line, head);
+		} else if (is_rank && slice_begins(line, "  thread ")) {
 			is_rank = 0;
 			is_thread = 1;
 			out = (struct slice){dump.data, 0};
-		} else if (is_thread && dumped_stack_begins(line, "    ")) {
+		} else if (is_thread && slice_begins(line, "    ")) {
 			out.len = (size_t)(line.data + line.len - out.data);
 		} else {
 			is_thread = 0;
@@ -47,7 +40,7 @@ static struct slice dumped_stack_thread(struct slice dump, uint32_t rank)
 /* "    #3  step at w.c:8 (prog 0x55d0)" as "#3 step at w.c:8 (prog)". */
 static void dumped_stack_put_native(struct buf *out, struct slice line)
 {
-	const char *at = memmem(line.data, line.len, " 0x", 3);
+	const char *at = slice_find(line, " 0x");
 	char *end;
 	unsigned long n = strtoul(line.data + 5, &end, 10);
 
@@ -70,7 +63,7 @@ void dumped_stack_put(struct buf *out, struct slice dump, uint32_t rank)
 	while (rest.len && n < DUMPED_STACK_FRAMES) {
 		struct slice line = slice_next_line(&rest);
 
-		if (!dumped_stack_begins(line, "    #"))
+		if (!slice_begins(line, "    #"))
 			continue;
 		dumped_stack_put_native(out, line);
 		n++;
@@ -80,8 +73,7 @@ void dumped_stack_put(struct buf *out, struct slice dump, uint32_t rank)
 		struct slice line = slice_next_line(&thread);
 
 		/* "(runs ...)" instead of frames has no place */
-		if (dumped_stack_begins(line, python) &&
-		    memmem(line.data, line.len, " at ", 4))
+		if (slice_begins(line, python) && slice_has(line, " at "))
 			buf_printf(out, "#py%d %.*s\n", n++,
 				   (int)(line.len - skip), line.data + skip);
 	}

@@ -270,12 +270,9 @@ static int end_cause_is_absent(const struct job *j,
 			       const struct wire_exited *left,
 			       const struct wire_exited *m)
 {
-	static const char init[] = "ddp_init";
-	size_t n = sizeof(init) - 1;
-
 	(void)j;
 	(void)left;
-	return m->missed.len >= n && memcmp(m->missed.data, init, n) == 0;
+	return slice_begins(m->missed, "ddp_init");
 }
 
 /* m failed in a call of all ranks, after `left` had left the world with
@@ -284,13 +281,10 @@ static int end_cause_is_finalized(const struct job *j,
 				  const struct wire_exited *left,
 				  const struct wire_exited *m)
 {
-	static const char group[] = " of group ";
 	struct slice call = m->missed;
 
-	if (!left->last.len || !call.len ||
-	    memmem(call.data, call.len, group, sizeof(group) - 1) ||
-	    strncmp(call.data, "send", call.len < 4 ? call.len : 4) == 0 ||
-	    strncmp(call.data, "recv", call.len < 4 ? call.len : 4) == 0)
+	if (!left->last.len || !call.len || slice_has(call, " of group ") ||
+	    slice_begins(call, "send") || slice_begins(call, "recv"))
 		return 0;
 	return 2 * (j->exited - 1) <= j->world_size; /* m is counted */
 }

@@ -248,8 +248,7 @@ int job_end_lacks_stack(const struct job *j)
 	const struct wire_end *end = &j->end;
 
 	return end->rank >= 0 && !end->code && !end->signal &&
-	       end->exit_code == EXIT_RANK_HANGS &&
-	       !memmem(end->why.data, end->why.len, "\n#", 2);
+	       end->exit_code == EXIT_RANK_HANGS && !slice_has(end->why, "\n#");
 }
 
 const char *job_rank_end(const struct job *j, uint32_t rank)

@@ -57,7 +57,7 @@ static void wait_text_put_text(struct wait_text *a, const char *fmt, ...)
 static void wait_text_put_does(struct wait_text *a, struct slice does)
 {
 	static const char said[] = " (its stderr ends with: ";
-	const char *at = memmem(does.data, does.len, said, strlen(said));
+	const char *at = slice_find(does, said);
 
 	buf_put(&a->text, does.data, does.len);
 	if (at)

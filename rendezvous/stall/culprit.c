@@ -33,8 +33,7 @@ static int stall_lists(struct slice s, uint32_t rank)
 			s = SLICE(s.data + 1, s.len - 1);
 	}
 	for (size_t i = 0; is_listed && verbs[i]; i++)
-		if (s.len >= strlen(verbs[i]) &&
-		    !memcmp(s.data, verbs[i], strlen(verbs[i])))
+		if (slice_begins(s, verbs[i]))
 			return 1;
 	return 0;
 }
@@ -46,8 +45,7 @@ static int stall_is_named(struct slice why, uint32_t rank)
 	static const char word[] = "ank";
 	const char *at;
 
-	while (why.len &&
-	       (at = memmem(why.data, why.len, word, strlen(word)))) {
+	while (why.len && (at = slice_find(why, word))) {
 		at += strlen(word);
 		why = SLICE(at, (size_t)(why.data + why.len - at));
 		if (stall_lists(why, rank))

@@ -8,11 +8,6 @@
 static const char called[] = " called ", but[] = ", but rank ",
 		  rank_is[] = "rank ", ends[] = ": all ranks must ";
 
-static const char *odd_call_search(struct slice s, const char *part)
-{
-	return s.len ? memmem(s.data, s.len, part, strlen(part)) : NULL;
-}
-
 static struct slice odd_call_from(struct slice s, const char *at)
 {
 	return SLICE(at, s.len - (size_t)(at - s.data));
@@ -38,7 +33,7 @@ static int odd_call_part(struct slice s, const char *end, uint32_t *rank,
 	const char *at;
 
 	s.len = (size_t)(end - s.data);
-	at = odd_call_search(s, called);
+	at = slice_find(s, called);
 	if (!at || !odd_call_number(s, rank))
 		return 0;
 	*call = odd_call_from(s, at + strlen(called));
@@ -54,13 +49,13 @@ struct odd_call_pair {
 /* 1 if the cause that a worker gives has that sentence in it. */
 static int odd_call_parse(struct slice why, struct odd_call_pair *out)
 {
-	const char *end = odd_call_search(why, ends), *middle, *first;
+	const char *end = slice_find(why, ends), *middle, *first;
 
 	if (!end)
 		return 0;
 	why.len = (size_t)(end - why.data);
-	middle = odd_call_search(why, but);
-	first = odd_call_search(why, rank_is);
+	middle = slice_find(why, but);
+	first = slice_find(why, rank_is);
 	if (!middle || !first || first >= middle)
 		return 0;
 	return odd_call_part(odd_call_from(why, first + strlen(rank_is)),

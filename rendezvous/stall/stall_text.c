@@ -121,8 +121,7 @@ static const char *stall_meaning(const struct stall *s, uint32_t rank,
 	if (!s->ranks[rank].known || !w.len)
 		return NULL;
 	for (size_t i = 0; stall_network[i].words; i++) {
-		found = memmem(w.data, w.len, stall_network[i].words,
-			       strlen(stall_network[i].words));
+		found = slice_find(w, stall_network[i].words);
 		if (!found)
 			continue;
 		found += strlen(", ");
@@ -342,7 +341,7 @@ void stall_describe_end(const struct stall *s, struct stall_news *out)
 int stall_has_words(struct slice why, const char *const *words)
 {
 	for (; why.len && *words; words++)
-		if (memmem(why.data, why.len, *words, strlen(*words)))
+		if (slice_has(why, *words))
 			return 1;
 	return 0;
 }

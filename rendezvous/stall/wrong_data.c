@@ -21,7 +21,7 @@ static const struct {
 static struct slice wrong_data_between(struct slice s, const char *before,
 				       const char *after)
 {
-	const char *at = memmem(s.data, s.len, before, strlen(before)), *end;
+	const char *at = slice_find(s, before), *end;
 
 	if (!at)
 		return SLICE("", 0);
@@ -34,7 +34,7 @@ static struct slice wrong_data_between(struct slice s, const char *before,
 static int wrong_data_rank(struct slice s, uint32_t *rank)
 {
 	const char *end = s.data + s.len;
-	const char *at = memmem(s.data, s.len, rank_is, strlen(rank_is));
+	const char *at = slice_find(s, rank_is);
 	uint64_t n = 0;
 	int digits = 0;
 
