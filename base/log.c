@@ -64,6 +64,21 @@ int log_enabled(enum log_level level)
 	return level <= threshold;
 }
 
+/* Names and texts of others may contain what a terminal would obey: control
+ * characters, and those of Latin-1 in UTF-8. */
+static void log_disarm(char *text, int len)
+{
+	for (int i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+		unsigned char next = (unsigned char)text[i + 1];
+
+		if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
+			text[i] = '?';
+		else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+			text[i] = text[i + 1] = '?';
+	}
+}
+
 void log_at(enum log_level level, const char *fmt, ...)
 {
 	static const char *const marks[] = {"", "warning: ", "", "debug: "};
@@ -82,6 +97,7 @@ void log_at(enum log_level level, const char *fmt, ...)
 	len += more;
 	if (len > (int)sizeof(line) - 2)
 		len = (int)sizeof(line) - 2;
+	log_disarm(line, len);
 	line[len++] = '\n';
 	if (line_sink)
 		line_sink(sink_arg, line, (unsigned long)len);

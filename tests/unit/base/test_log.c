@@ -87,6 +87,14 @@ START_TEST(a_very_long_line_is_cut_and_still_a_line)
 }
 END_TEST
 
+START_TEST(what_a_terminal_would_obey_is_replaced)
+{
+	begin(NULL, NULL);
+	log_info("host '%s'", "a\033[31m\r\177\a\302\233b\tc\303\274");
+	ck_assert_str_eq(seen, "program: host 'a?[31m??\077??b\tc\303\274'\n");
+}
+END_TEST
+
 /* Runs crash in a child that reports crashes; what it wrote to stderr is in
  * seen. Returns how it ended. */
 static int crash_in_child(void (*crash)(void))
@@ -248,6 +256,7 @@ int main(void)
 	tcase_add_test(c, lines_below_the_level_are_dropped);
 	tcase_add_test(c, an_unknown_level_means_info);
 	tcase_add_test(c, a_very_long_line_is_cut_and_still_a_line);
+	tcase_add_test(c, what_a_terminal_would_obey_is_replaced);
 	tcase_add_test(c,
 		a_crash_is_reported_in_a_line_with_host_process_and_cause);
 	tcase_add_test(c, a_signal_that_another_process_sent_is_no_crash);
