@@ -59,7 +59,8 @@ int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
 	if (len >= SOCK_HOST_MAX)
 		return endpoint_refuse(e, text, "the host is too long");
 	for (size_t i = 0; i < len; i++) {
-		if (isspace((unsigned char)host[i]) || host[i] == '/')
+		if (isspace((unsigned char)host[i]) ||
+		    iscntrl((unsigned char)host[i]) || host[i] == '/')
 			return endpoint_refuse(
 				e, text,
 				"a host name cannot contain this character");

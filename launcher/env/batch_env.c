@@ -7,11 +7,16 @@
 
 /* Does not apply if another launcher is in between, or if the user starts each
  * node by hand with all its options. */
+static int batch_env_applies(const struct launch_request *r)
+{
+	return !(r->standalone || r->place || r->etcd || r->node_rank ||
+		 launch_env_is_marked());
+}
+
 static int batch_env_read_list(struct launch_env *env,
 			       const struct launch_request *r, int is_set)
 {
-	if (!is_set || r->standalone || r->place || r->etcd || r->node_rank ||
-	    launch_env_is_marked())
+	if (!is_set || !batch_env_applies(r))
 		return 0;
 	env->role = LAUNCH_HOSTS;
 	return 1;
@@ -24,9 +29,30 @@ static int batch_env_has(const char *name)
 	return text && *text;
 }
 
+/* pbsdsh starts its tasks without the file. */
+static int pbs_check_task(const struct launch_request *r, struct err *e)
+{
+	const char *nodes = getenv("PBS_NUM_NODES");
+	const char *node = getenv("PBS_NODENUM");
+	int is_many = nodes && strtol(nodes, NULL, 10) > 1;
+
+	if (batch_env_has("PBS_NODEFILE") || r->one_node ||
+	    !batch_env_applies(r) ||
+	    (!is_many && (!node || strtol(node, NULL, 10) < 1)))
+		return 0;
+	return err_set(e, ERR_USAGE, "PBS started this ddprun (%s=%.40s), but "
+		       "PBS_NODEFILE is not set: start ddprun once, in the "
+		       "job's script, or write ddprun -H HOST,HOST, or "
+		       "--standalone for a job on this node",
+		       is_many ? "PBS_NUM_NODES" : "PBS_NODENUM",
+		       is_many ? nodes : node);
+}
+
 static int pbs_read(struct launch_env *env, const struct launch_request *r,
 		    struct err *e)
 {
+	if (pbs_check_task(r, e) < 0)
+		return ERR_USAGE;
 	return batch_env_read_list(env, r, batch_env_has("PBS_NODEFILE"));
 }
 
@@ -68,6 +94,7 @@ static int mpi_operator_read(struct launch_env *env,
 			     const struct launch_request *r, struct err *e)
 {
 	const char *agent = getenv("OMPI_MCA_plm_rsh_agent");
+	const char *role = getenv("K_MPI_JOB_ROLE");
 	int rc = r->one_node ? 0
 			     : batch_env_read_list(env, r,
 						   mpi_operator_file() != NULL);
@@ -77,6 +104,13 @@ static int mpi_operator_read(struct launch_env *env,
 			       "this mpi-operator starts processes in its "
 			       "workers with %s, not with ssh: write mpirun "
 			       "--map-by ppr:1:node ddprun ...", agent);
+	if (!rc && role && strcmp(role, "worker") == 0 && !r->one_node &&
+	    batch_env_applies(r))
+		return err_set(e, ERR_USAGE,
+			       "this is a worker of mpi-operator's "
+			       "(K_MPI_JOB_ROLE=worker): start ddprun in the "
+			       "job's launcher, or write --standalone for a "
+			       "job on this node");
 	return rc;
 }
 

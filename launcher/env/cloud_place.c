@@ -49,6 +49,19 @@ static int cloud_place_nodes(struct cloud_place *p, const struct cloud_view *v,
 	return rc;
 }
 
+/* For a platform that has not set its number of nodes: whether another of its
+ * variables is evidence of several. */
+static int cloud_place_has(struct cloud_place *p, const struct cloud_view *v,
+			   const char *name)
+{
+	const char *text = cloud_place_get(v, name);
+
+	if (text)
+		snprintf(p->evidence, sizeof(p->evidence), "%s=%.200s", name,
+			 text);
+	return text != NULL;
+}
+
 static int cloud_place_rank(struct cloud_place *p, const struct cloud_view *v,
 			    const char *name, struct err *e)
 {
@@ -113,7 +126,8 @@ static int cloud_place_batch(struct cloud_place *p, const struct cloud_view *v,
 	long first = 0;
 	int rc = cloud_place_nodes(p, v, "AWS_BATCH_JOB_NUM_NODES", e);
 
-	if (rc <= 0)
+	if (rc < 0 ||
+	    (!rc && !cloud_place_has(p, v, "AWS_BATCH_JOB_NODE_INDEX")))
 		return rc;
 	if (cloud_place_rank(p, v, "AWS_BATCH_JOB_NODE_INDEX", e) < 0 ||
 	    cloud_place_number(v, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0,
@@ -134,30 +148,40 @@ static int cloud_place_batch(struct cloud_place *p, const struct cloud_view *v,
 static int cloud_place_skypilot(struct cloud_place *p,
 				const struct cloud_view *v, struct err *e)
 {
+	static const char blanks[] = " ,\r\n\t";
 	const char *ips = cloud_place_get(v, "SKYPILOT_NODE_IPS");
-	char first[SOCK_HOST_MAX] = "";
+	char first[SOCK_HOST_MAX + 1] = "";
+	uint32_t listed = 0;
 	size_t n = 0;
 	int rc = cloud_place_nodes(p, v, "SKYPILOT_NUM_NODES", e);
 
 	if (rc < 0)
 		return rc;
-	if (!rc && !ips)
+	if (!rc && !ips && !cloud_place_has(p, v, "SKYPILOT_NODE_RANK"))
 		return 0;
 	if (cloud_place_rank(p, v, "SKYPILOT_NODE_RANK", e) < 0 ||
 	    cloud_place_gpus(p, v, "SKYPILOT_NUM_GPUS_PER_NODE", e) < 0)
 		return ERR_USAGE;
 	p->is_first = p->rank == 0;
 	for (const char *at = ips; at && *at; at += n) {
-		at += strspn(at, " \r\n\t");
-		n = strcspn(at, " \r\n\t");
-		/* older versions set no number of nodes */
-		p->nodes += n && !rc;
+		at += strspn(at, blanks);
+		n = strcspn(at, blanks);
+		listed += n > 0;
 		if (n && !first[0])
 			snprintf(first, sizeof(first), "%.*s", (int)n, at);
 	}
-	if (!rc)
+	if (rc && listed && listed != p->nodes)
+		return err_set(e, ERR_USAGE, "SKYPILOT_NODE_IPS has %u "
+			       "addresses, but SKYPILOT_NUM_NODES is %u: "
+			       "correct one of them, or write ddprun --nnodes "
+			       "N --rdzv-endpoint FIRST_NODE:29400", listed,
+			       p->nodes);
+	/* older versions set no number of nodes */
+	if (!rc && listed) {
+		p->nodes = listed;
 		snprintf(p->evidence, sizeof(p->evidence),
 			 "SKYPILOT_NODE_IPS has %u addresses", p->nodes);
+	}
 	if (!first[0])
 		return 1;
 	return cloud_place_set_first(p, "SKYPILOT_NODE_IPS", first, e) < 0
@@ -175,7 +199,7 @@ static int cloud_place_azure(struct cloud_place *p, const struct cloud_view *v,
 	long world = 0, local = -1;
 	int rc = cloud_place_nodes(p, v, "AZUREML_NODE_COUNT", e);
 
-	if (rc <= 0)
+	if (rc < 0 || (!rc && !cloud_place_has(p, v, "AZ_BATCH_MASTER_NODE")))
 		return rc;
 	if (cloud_place_rank(p, v, "NODE_RANK", e) < 0 ||
 	    cloud_place_number(v, "WORLD_SIZE", 1, WIRE_WORLD_MAX, &world,
@@ -183,7 +207,7 @@ static int cloud_place_azure(struct cloud_place *p, const struct cloud_view *v,
 	    cloud_place_number(v, "LOCAL_RANK", 0, WIRE_NPROC_MAX, &local,
 			       e) < 0)
 		return ERR_USAGE;
-	if (local >= 0 && world > (long)p->nodes)
+	if (local >= 0 && p->nodes && world > (long)p->nodes)
 		return err_set(e, ERR_USAGE, "Azure ML starts this command %ld "
 			       "times on %u nodes, but one ddprun on each node "
 			       "starts all of its workers: set "
@@ -237,6 +261,7 @@ static int cloud_place_jobset(struct cloud_place *p, const struct cloud_view *v,
 	const char *set = cloud_place_get(v, "JOBSET_NAME");
 	const char *job = cloud_place_get(v, "REPLICATED_JOB_NAME");
 	long index = 0, pods = 0, jobs = 1, pod = -1;
+	char first[SOCK_HOST_MAX];
 	int n;
 
 	if (!set)
@@ -260,13 +285,13 @@ static int cloud_place_jobset(struct cloud_place *p, const struct cloud_view *v,
 	if (pods && pods * jobs <= WIRE_NODES_MAX)
 		p->nodes = (uint32_t)(pods * jobs);
 	p->is_first = p->rank == 0;
-	if (job) {
-		n = snprintf(p->first, sizeof(p->first), "%s-%s-0-0.%s", set,
-			     job, set);
-		if (n >= (int)sizeof(p->first))
-			p->first[0] = '\0';
-	}
-	return 1;
+	if (!job)
+		return 1;
+	n = snprintf(first, sizeof(first), "%s-%s-0-0.%s", set, job, set);
+	if (n >= (int)sizeof(first))
+		return 1;
+	return cloud_place_set_first(p, "JOBSET_NAME", first, e) < 0 ? ERR_USAGE
+								     : 1;
 }
 
 /* Volcano's svc plugin lists the pods of each task in VC_TASK_HOSTS. */
@@ -305,24 +330,49 @@ cloud_place_task(const struct cloud_task *tasks, int n, const char *name)
 }
 
 /* Counts the task's pods, and finds this one among them. */
-static void cloud_place_add_task(struct cloud_place *p,
-				 const struct cloud_view *v,
-				 const struct cloud_task *t)
+static int cloud_place_add_task(struct cloud_place *p,
+				const struct cloud_view *v,
+				const struct cloud_task *t, struct err *e)
 {
+	char first[SOCK_HOST_MAX + 1], name[64];
 	size_t own = strlen(v->host), n;
 
 	for (const char *at = t->hosts; *at; at += n + (at[n] == ',')) {
 		n = strcspn(at, ",");
 		if (!n)
 			continue;
-		if (!p->nodes)
-			snprintf(p->first, sizeof(p->first), "%.*s", (int)n,
-				 at);
+		snprintf(first, sizeof(first), "%.*s", (int)n, at);
+		snprintf(name, sizeof(name), "VC_%.*s_HOSTS",
+			 (int)t->name_len, t->name);
+		if (!p->nodes && cloud_place_set_first(p, name, first, e) < 0)
+			return ERR_USAGE;
 		if (strncmp(at, v->host, own) == 0 &&
 		    (n == own || at[own] == '.') && p->rank < 0)
 			p->rank = (long)p->nodes;
 		p->nodes++;
 	}
+	return 0;
+}
+
+/* Without the lists: 1 if a task has several pods, or another task exists. */
+static int cloud_place_counts_pods(struct cloud_place *p,
+				   const struct cloud_view *v)
+{
+	long pods = 0;
+
+	for (char *const *at = v->vars; at && *at; at++) {
+		const char *equals = strchr(*at, '=');
+		long n;
+
+		if (!equals || equals - *at <= 7 ||
+		    strncmp(*at, "VC_", 3) != 0 ||
+		    strncmp(equals - 4, "_NUM", 4) != 0 ||
+		    parse_long(equals + 1, 0, WIRE_NODES_MAX, "", &n, NULL) < 0)
+			continue;
+		pods += n;
+		snprintf(p->evidence, sizeof(p->evidence), "%.200s", *at);
+	}
+	return pods > 1;
 }
 
 static int cloud_place_volcano(struct cloud_place *p,
@@ -331,23 +381,25 @@ static int cloud_place_volcano(struct cloud_place *p,
 	static const char *const chiefs[] = {"MASTER", "CHIEF"};
 	struct cloud_task tasks[TASKS_MAX];
 	const struct cloud_task *worker, *chief = NULL;
-	int n = cloud_place_find_tasks(v, tasks);
+	int n = cloud_place_find_tasks(v, tasks), rc = 0;
 
-	if (!n)
-		return 0;
 	p->advice = "name the tasks master and worker (kubernetes/"
 		    "volcano.yaml)";
+	if (!n)
+		return cloud_place_counts_pods(p, v);
 	snprintf(p->evidence, sizeof(p->evidence), "VC_%.*s_HOSTS is set",
 		 (int)tasks[0].name_len, tasks[0].name);
 	worker = cloud_place_task(tasks, n, "WORKER");
 	for (size_t i = 0; i < sizeof(chiefs) / sizeof(*chiefs); i++)
 		chief = chief ? chief : cloud_place_task(tasks, n, chiefs[i]);
-	if (n == 1) {
-		cloud_place_add_task(p, v, &tasks[0]);
-	} else if (n == 2 && worker && chief) {
-		cloud_place_add_task(p, v, chief);
-		cloud_place_add_task(p, v, worker);
-	}
+	if (n == 1)
+		rc = cloud_place_add_task(p, v, &tasks[0], e);
+	else if (n == 2 && worker && chief)
+		rc = cloud_place_add_task(p, v, chief, e);
+	if (rc == 0 && n == 2 && worker && chief)
+		rc = cloud_place_add_task(p, v, worker, e);
+	if (rc < 0)
+		return rc;
 	/* on the host's network a pod has the host's name */
 	if (n == 1 && p->rank < 0 &&
 	    cloud_place_rank(p, v, "VC_TASK_INDEX", e) < 0)
@@ -381,6 +433,34 @@ static int cloud_place_indexed(struct cloud_place *p,
 	return 1;
 }
 
+/* Some of MASTER_ADDR, RANK and WORLD_SIZE are missing. In a pod each of the
+ * others may be evidence of several nodes; elsewhere only RANK and WORLD_SIZE
+ * together are, and one of them is a shell's leftover. */
+static int cloud_place_pytorch_part(struct cloud_place *p,
+				    const struct cloud_view *v, struct err *e)
+{
+	const char *master = cloud_place_get(v, "MASTER_ADDR");
+	const char *is_pod = cloud_place_get(v, "KUBERNETES_SERVICE_HOST");
+	long world = 0, rank = 0;
+	int has_world = cloud_place_number(v, "WORLD_SIZE", 1, WIRE_WORLD_MAX,
+					   &world, NULL) > 0;
+	int has_rank = cloud_place_number(v, "RANK", 0, WIRE_WORLD_MAX, &rank,
+					  NULL) > 0;
+
+	if (master && cloud_place_is_loopback(master))
+		master = NULL;
+	if (is_pod ? world < 2 && rank < 1 && !(master && has_rank)
+		   : world < 2 || !has_rank)
+		return 0;
+	return err_set(e, ERR_USAGE, "of PyTorch's variables MASTER_ADDR is "
+		       "%sset, WORLD_SIZE is %sset and RANK is %sset, which "
+		       "does not say where this node is in a job of several: "
+		       "set all three, write ddprun --nnodes N --rdzv-endpoint "
+		       "FIRST_NODE:29400, or --standalone for a job on this "
+		       "node", master ? "" : "not ", has_world ? "" : "not ",
+		       has_rank ? "" : "not ");
+}
+
 /* PyTorch's own names, which older PyTorchJobs, Volcano's pytorch plugin and
  * PAI DLC set once in a container: they count nodes. With LOCAL_RANK they are
  * one process's, whose launcher has started it. */
@@ -391,9 +471,11 @@ static int cloud_place_pytorch(struct cloud_place *p,
 	long each = 1, n;
 	int rc;
 
-	if (!master || !cloud_place_get(v, "RANK") ||
-	    cloud_place_get(v, "LOCAL_RANK"))
+	if (cloud_place_get(v, "LOCAL_RANK"))
 		return 0;
+	if (!master || !cloud_place_get(v, "RANK") ||
+	    !cloud_place_get(v, "WORLD_SIZE"))
+		return cloud_place_pytorch_part(p, v, e);
 	rc = cloud_place_nodes(p, v, "WORLD_SIZE", e);
 	if (rc > 0)
 		rc = cloud_place_rank(p, v, "RANK", e);
@@ -465,6 +547,19 @@ static int cloud_place_contradict(const struct cloud_place *a,
 		       b->evidence, b->rank);
 }
 
+static int cloud_place_check_rank(const struct cloud_place *p, struct err *e)
+{
+	if (!p->nodes || p->rank < (long)p->nodes)
+		return 0;
+	return err_set(e, ERR_USAGE, "%s: this node has number %ld%s%s, but "
+		       "there are %u (%s), from 0 on: correct the variables, "
+		       "or write ddprun --nnodes N --node-rank RANK "
+		       "--rdzv-endpoint FIRST_NODE:29400, or --standalone",
+		       p->platform, p->rank, p->rank_variable ? " by " : "",
+		       p->rank_variable ? p->rank_variable : "", p->nodes,
+		       p->evidence);
+}
+
 int cloud_place_read(struct cloud_place *p, const struct cloud_view *v,
 		     struct err *e)
 {
@@ -477,6 +572,8 @@ int cloud_place_read(struct cloud_place *p, const struct cloud_view *v,
 		if (found && rows[i].is_generic)
 			continue;
 		rc = rows[i].read(&one, v, e);
+		if (rc > 0 && cloud_place_check_rank(&one, e) < 0)
+			rc = ERR_USAGE;
 		if (rc > 0 && found)
 			rc = cloud_place_contradict(p, &one, e) < 0 ? ERR_USAGE
 								    : 0;

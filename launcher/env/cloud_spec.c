@@ -11,15 +11,20 @@
 
 enum { CONFIG_FILE_MAX = 64 << 10 };
 
-/* 1: *all is the parsed text, to be released. 0: it is not of this kind, which
- * `mark` would show. Or an error that names it. */
+#define TO_WRITE ": correct or unset it, or write ddprun --nnodes N " \
+	"--rdzv-endpoint FIRST_NODE:29400, or --standalone for a job on this " \
+	"node"
+
+/* 1: *all is the parsed text, to be released. 0: it is not set, or not of this
+ * kind, which `mark` would show (NULL: it always is). Or an error that names
+ * it. */
 static int cloud_spec_parse(const char *text, const char *mark,
 			    const char *name, const struct json **j,
 			    cJSON **all, struct err *e)
 {
 	struct err why = ERR_INIT;
 
-	if (!text || !strstr(text, mark))
+	if (!text || (mark && !strstr(text, mark)))
 		return 0;
 	*j = json_load(&why);
 	if (!*j)
@@ -27,8 +32,7 @@ static int cloud_spec_parse(const char *text, const char *mark,
 			       "cannot be read: %.700s", name, why.text);
 	*all = (*j)->parse(text, strlen(text));
 	if (!*all)
-		return err_set(e, ERR_USAGE, "%s is not JSON: correct or unset "
-			       "it, or write --standalone", name);
+		return err_set(e, ERR_USAGE, "%s is not JSON" TO_WRITE, name);
 	return 1;
 }
 
@@ -49,7 +53,8 @@ static int cloud_spec_find_host(struct cloud_place *p, const struct json *j,
 		text = cloud_spec_text(j, h);
 		if (!text || p->nodes == WIRE_NODES_MAX)
 			return err_set(e, ERR_USAGE,
-				       "%s is not a list of host names", name);
+				       "%s is not a list of host names"
+				       TO_WRITE, name);
 		if (!p->nodes && cloud_place_set_first(p, name, text, e) < 0)
 			return ERR_USAGE;
 		if (own && strcmp(text, own) == 0)
@@ -57,9 +62,11 @@ static int cloud_spec_find_host(struct cloud_place *p, const struct json *j,
 		p->nodes++;
 	}
 	if (!p->nodes)
-		return 0;
+		return err_set(e, ERR_USAGE, "%s lists no hosts" TO_WRITE,
+			       name);
 	if (p->rank < 0)
-		return err_set(e, ERR_USAGE, "%s does not list this host, '%s'",
+		return err_set(e, ERR_USAGE, "%s does not list this host, '%s' "
+			       "(SM_CURRENT_HOST)" TO_WRITE,
 			       name, own ? own : "");
 	p->is_first = p->rank == 0;
 	snprintf(p->evidence, sizeof(p->evidence), "%s lists %u hosts", name,
@@ -91,7 +98,10 @@ int cloud_spec_sagemaker(struct cloud_place *p, const struct cloud_view *v,
 		text = file;
 		name = v->resource_config;
 	}
-	rc = cloud_spec_parse(text, "[", name, &j, &all, e);
+	if (!text && own)
+		return err_set(e, ERR_USAGE, "SM_CURRENT_HOST is set, but "
+			       "SM_HOSTS is not" TO_WRITE);
+	rc = cloud_spec_parse(text, NULL, name, &j, &all, e);
 	if (rc <= 0)
 		return rc;
 	hosts = all;
@@ -115,13 +125,17 @@ static int cloud_spec_add_kind(struct cloud_place *p, const struct json *j,
 {
 	double i = 0;
 
+	if (members && (cloud_spec_text(j, members) || j->is_object(members)))
+		return err_set(e, ERR_USAGE, "%s: the members of a kind are "
+			       "not a list" TO_WRITE, name);
 	for (const cJSON *m = members ? members->child : NULL; m;
 	     m = m->next, i++) {
 		const char *text = cloud_spec_text(j, m);
 
 		if (!text || p->nodes == WIRE_NODES_MAX)
 			return err_set(e, ERR_USAGE,
-				       "%s: a member is not HOST:PORT", name);
+				       "%s: a member is not HOST:PORT"
+				       TO_WRITE, name);
 		if (!p->nodes && cloud_place_set_first(p, name, text, e) < 0)
 			return ERR_USAGE;
 		if (is_ours && i == index)
@@ -150,7 +164,8 @@ static int cloud_spec_rank(struct cloud_place *p, const struct json *j,
 		return 0;
 	if (digits && parse_long(digits, 0, WIRE_NODES_MAX, "", &i, NULL) < 0)
 		i = -1;
-	else if (!digits && index && j->is_number(index))
+	else if (!digits && index && j->is_number(index) &&
+		 index->valuedouble >= 0 && index->valuedouble < WIRE_NODES_MAX)
 		i = (long)index->valuedouble;
 	for (; *kinds; kinds++) {
 		if (cloud_spec_add_kind(p, j, j->get(cluster, *kinds), name,
@@ -174,17 +189,19 @@ int cloud_spec_vertex(struct cloud_place *p, const struct cloud_view *v,
 		      struct err *e)
 {
 	static const char *const pools[] = {"workerpool0", "workerpool1", NULL};
+	const char *name = "CLUSTER_SPEC", *text = cloud_place_get(v, name);
 	const struct json *j;
 	cJSON *all;
-	int rc = cloud_spec_parse(cloud_place_get(v, "CLUSTER_SPEC"),
-				  "\"workerpool0\"", "CLUSTER_SPEC", &j, &all,
-				  e);
+	int rc = cloud_spec_parse(text, text && strstr(text, "\"task\"")
+						? "\"task\"" : "\"cluster\"",
+				  name, &j, &all, e);
 
 	if (rc <= 0)
 		return rc;
-	rc = cloud_spec_rank(p, j, all, pools, "CLUSTER_SPEC", e);
+	rc = cloud_spec_rank(p, j, all, pools, name, e);
 	j->release(all);
-	return rc;
+	return rc ? rc : err_set(e, ERR_USAGE, "%s has no cluster with a "
+				 "workerpool0" TO_WRITE, name);
 }
 
 /* Set by TFJob and by Vertex AI, once in a container. */

@@ -54,8 +54,13 @@ static int flux_env_check_task(const char *rank, struct err *e)
 	const char *nodes = getenv("FLUX_JOB_NNODES");
 	long n = 1;
 
-	if (!nodes || parse_long(nodes, 1, 1 << 20, "FLUX_JOB_NNODES", &n, e))
-		return nodes ? ERR_USAGE : 0;
+	if (nodes && parse_long(nodes, 1, 1 << 20, "FLUX_JOB_NNODES", &n, e))
+		return ERR_USAGE;
+	if (!nodes && strcmp(rank, "0") != 0)
+		return err_set(e, ERR_USAGE, "FLUX_TASK_RANK is %.40s, but "
+			       "FLUX_JOB_NNODES is not set: write --nnodes N "
+			       "--rdzv-endpoint FIRST_NODE:29400, or "
+			       "--standalone for a job on this node", rank);
 	if (n == 1)
 		return 0;
 	return err_set(e, ERR_USAGE,
@@ -70,8 +75,8 @@ static int flux_read(struct launch_env *env, const struct launch_request *r,
 {
 	const char *uri = getenv("FLUX_URI"), *rank = getenv("FLUX_TASK_RANK");
 
-	if (!uri || !*uri || r->standalone || r->one_node || r->place ||
-	    r->etcd || launch_env_is_marked())
+	if (((!uri || !*uri) && !rank) || r->standalone || r->one_node ||
+	    r->place || r->etcd || launch_env_is_marked())
 		return 0;
 	return rank ? flux_env_check_task(rank, e) : flux_env_check_instance(e);
 }

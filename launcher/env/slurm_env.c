@@ -149,6 +149,31 @@ static int slurm_list_hosts(struct host_list *l, struct err *e)
 	return rc < 0 ? err_set(e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
+/* Without SLURM_JOB_ID the other variables are not used, and must not say that
+ * there are other nodes. */
+static int slurm_env_check_none(const struct launch_request *r, struct err *e)
+{
+	static const char *const names[] = {
+		"SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES",
+	};
+
+	if (r->standalone || r->one_node || r->place || r->etcd ||
+	    slurm_env_is_guest())
+		return 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *text = getenv(names[i]);
+
+		if (text && strtol(text, NULL, 10) > 1)
+			return err_set(e, ERR_USAGE, "%s is %.40s, but "
+				       "SLURM_JOB_ID is not set, so Slurm's "
+				       "environment is incomplete: start "
+				       "ddprun with srun, or write "
+				       "--standalone for a job on this host",
+				       names[i], text);
+	}
+	return 0;
+}
+
 static int slurm_read(struct launch_env *env, const struct launch_request *r,
 		      struct err *e)
 {
@@ -156,7 +181,9 @@ static int slurm_read(struct launch_env *env, const struct launch_request *r,
 	enum allocation_place place = allocation_place(launch_env_getenv);
 	int rc;
 
-	if (place == ALLOCATION_NONE || r->standalone || slurm_env_is_guest() ||
+	if (place == ALLOCATION_NONE)
+		return slurm_env_check_none(r, e);
+	if (r->standalone || slurm_env_is_guest() ||
 	    (place == ALLOCATION_NO_STEP && (r->place || r->node_rank)))
 		return 0;
 	env->role = LAUNCH_STEP;

@@ -98,4 +98,51 @@ alone() { # CMD...: it is a world of one
 	expect 2 env FLUX_URI=local:///run/flux FLUX_TASK_RANK=1 FLUX_JOB_NNODES=2 \
 		ddprun true
 	has "$err" 'as task 1 on 2 nodes, without PMI, .*: leave -o pmi=off out'
+	expect 2 env FLUX_TASK_RANK=1 FLUX_JOB_NNODES=2 ddprun true
+	expect 2 env FLUX_TASK_RANK=1 ddprun true
+	has "$err" 'FLUX_TASK_RANK is 1, but FLUX_JOB_NNODES is not set: write --nnodes N '
+	alone FLUX_URI=local:///run/flux FLUX_TASK_RANK=0 FLUX_JOB_NNODES=1 ddprun
+}
+
+# refused PART VAR=VALUE...: ddprun ends with 2 and a line that has PART and an option,
+# and starts with --standalone
+refused() {
+	local part=$1
+	shift
+	expect 2 env "$@" ddprun true
+	has "$err" "^ddprun: error: .*$part.*--standalone"
+	alone "$@" ddprun --standalone
+}
+
+@test "some of a platform's variables are no world of one" {
+	local pod=KUBERNETES_SERVICE_HOST=10.0.0.1
+	refused AWS_BATCH_JOB_NODE_INDEX=1 AWS_BATCH_JOB_NODE_INDEX=1
+	refused SKYPILOT_NODE_RANK=0 SKYPILOT_NODE_RANK=0
+	refused AZ_BATCH_MASTER_NODE=192.0.2.1 AZ_BATCH_MASTER_NODE=192.0.2.1:6000
+	refused SM_CURRENT_HOST SM_CURRENT_HOST=algo-1
+	refused 'SM_HOSTS is not JSON' SM_HOSTS=algo-1,algo-2 SM_CURRENT_HOST=algo-1
+	refused CLUSTER_SPEC 'CLUSTER_SPEC={"task":{"type":"workerpool0","index":0}}'
+	refused JOBSET_NAME=train JOBSET_NAME=train
+	refused VC_WORKER_NUM=2 VC_WORKER_NUM=2
+	refused 'RANK is not set' $pod MASTER_ADDR=192.0.2.1 WORLD_SIZE=2
+	refused 'WORLD_SIZE is not set' $pod MASTER_ADDR=192.0.2.1 RANK=0
+	refused 'MASTER_ADDR is not set' $pod WORLD_SIZE=2 RANK=1
+	refused K_MPI_JOB_ROLE=worker K_MPI_JOB_ROLE=worker
+	refused PBS_NODENUM=1 PBS_JOBID=12.srv PBS_NODENUM=1
+	refused PBS_NUM_NODES=2 PBS_JOBID=12.srv PBS_NUM_NODES=2 PBS_NODENUM=0
+	refused 'SLURM_NNODES is 2' SLURM_NNODES=2 SLURM_NODELIST='n[1-2]'
+}
+
+@test "a rank that no node has is refused with its variable" {
+	refused 'number 4 by AWS_BATCH_JOB_NODE_INDEX, but there are 4' \
+		"${batch[@]}" AWS_BATCH_JOB_NODE_INDEX=4
+	refused 'number 2 by NODE_RANK, but there are 2' AZUREML_NODE_COUNT=2 \
+		NODE_RANK=2 MASTER_ADDR=192.0.2.1
+}
+
+@test "escape sequences in a variable do not reach the terminal" {
+	expect 2 env KUBERNETES_SERVICE_HOST=10.0.0.1 MASTER_ADDR=$'a\e[31mb' \
+		WORLD_SIZE=2 RANK=1 ddprun true
+	has "$err" "MASTER_ADDR in the environment: endpoint 'a\?\[31mb'"
+	lacks "$err" $'\e'
 }

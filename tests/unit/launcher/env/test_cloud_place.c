@@ -347,6 +347,148 @@ START_TEST(platforms_that_contradict_each_other_are_refused)
 }
 END_TEST
 
+static void says_several(const char *const *set_of, int n,
+			 const char *evidence)
+{
+	start("h-1");
+	for (int i = 0; i < n; i++)
+		set(set_of[i]);
+	ck_assert_int_eq(cloud_place_read(&p, &view, &error), 1);
+	ck_assert_uint_eq(p.nodes, 0); /* cloud_env.c refuses that */
+	ck_assert_str_eq(p.evidence, evidence);
+}
+
+START_TEST(a_platform_without_its_number_of_nodes_is_found)
+{
+	says_several((const char *[]){"AWS_BATCH_JOB_NODE_INDEX=0"}, 1,
+		     "AWS_BATCH_JOB_NODE_INDEX=0");
+	says_several((const char *[]){"SKYPILOT_NODE_RANK=1",
+				      "SKYPILOT_NODE_IPS="}, 2,
+		     "SKYPILOT_NODE_RANK=1");
+	says_several((const char *[]){"AZ_BATCH_MASTER_NODE=10.0.0.4:6000",
+				      "NODE_RANK=1"}, 2,
+		     "AZ_BATCH_MASTER_NODE=10.0.0.4:6000");
+	says_several((const char *[]){"VC_WORKER_NUM=1", "VC_MASTER_NUM=1"}, 2,
+		     "VC_MASTER_NUM=1");
+	start("h");
+	set("VC_WORKER_NUM=1");
+	finds_none();
+}
+END_TEST
+
+START_TEST(a_rank_that_is_no_nodes_is_refused)
+{
+	start("h");
+	set("AWS_BATCH_JOB_NUM_NODES=2");
+	set("AWS_BATCH_JOB_NODE_INDEX=2");
+	refuses("AWS Batch: this node has number 2 by AWS_BATCH_JOB_NODE_INDEX,"
+		" but there are 2 (AWS_BATCH_JOB_NUM_NODES=2), from 0 on");
+	start("h");
+	set("KUBERNETES_SERVICE_HOST=10.96.0.1");
+	set("MASTER_ADDR=m");
+	set("WORLD_SIZE=2");
+	set("RANK=2");
+	refuses("this node has number 2 by RANK");
+	start("h");
+	set("VC_WORKER_HOSTS=a,b");
+	set("VC_TASK_INDEX=7");
+	refuses("this node has number 7 by VC_TASK_INDEX");
+	start("h");
+	set("SKYPILOT_NODE_IPS=10.0.0.7,10.0.0.8");
+	set("SKYPILOT_NODE_RANK=1");
+	finds("SkyPilot", 2, 1, "10.0.0.7");
+	set("SKYPILOT_NUM_NODES=3");
+	refuses("has 2 addresses, but SKYPILOT_NUM_NODES is 3");
+}
+END_TEST
+
+START_TEST(some_of_pytorchs_variables_are_refused)
+{
+	static const char *const pods[][2] = {
+		{"MASTER_ADDR=m", "RANK=0"}, {"WORLD_SIZE=2", "RANK=1"},
+		{"WORLD_SIZE=2", "MASTER_ADDR="}, {"RANK=1", "WORLD_SIZE="},
+		{"MASTER_ADDR=m", "WORLD_SIZE=2"},
+	};
+	static const char *const alone[][2] = {
+		{"MASTER_ADDR=m", "RANK="}, {"WORLD_SIZE=1", "RANK=0"},
+		{"RANK=0", "MASTER_ADDR=localhost"},
+	};
+
+	for (size_t i = 0; i < sizeof(pods) / sizeof(*pods); i++) {
+		start("h");
+		set("KUBERNETES_SERVICE_HOST=10.96.0.1");
+		set(pods[i][0]);
+		set(pods[i][1]);
+		refuses("set all three, write ddprun --nnodes N");
+		set("LOCAL_RANK=0");
+		finds_none();
+	}
+	for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++) {
+		start("h");
+		set("KUBERNETES_SERVICE_HOST=10.96.0.1");
+		set(alone[i][0]);
+		set(alone[i][1]);
+		finds_none();
+	}
+	/* elsewhere one of them is a leftover */
+	start("h");
+	set("WORLD_SIZE=2");
+	finds_none();
+	set("RANK=1");
+	refuses("MASTER_ADDR is not set, WORLD_SIZE is set and RANK is set");
+}
+END_TEST
+
+START_TEST(lists_in_json_that_name_nobody_are_refused)
+{
+	static const char *const specs[] = {
+		"{\"task\":{\"type\":\"workerpool0\",\"index\":0}}",
+		"{\"cluster\":", "{\"cluster\":[\"workerpool0\"]}",
+		"{\"cluster\":{\"workerpool0\":[]}}",
+		"{\"cluster\":{\"workerpool0\":\"a:1,b:1\"}}",
+		"{\"cluster\":{\"workerpool0\":[\"a:1\",\"b:1\"]},"
+		"\"task\":{\"type\":\"workerpool0\",\"index\":-1e30}}",
+	};
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+		start("h");
+		snprintf(text, sizeof(text), "CLUSTER_SPEC=%s", specs[i]);
+		set(text);
+		refuses("--standalone");
+	}
+	start("h");
+	set("SM_HOSTS=algo-1,algo-2");
+	set("SM_CURRENT_HOST=algo-1");
+	refuses("SM_HOSTS is not JSON");
+	vars[0] = (char *)"SM_HOSTS=[]";
+	refuses("SM_HOSTS lists no hosts");
+	vars[0] = (char *)"SM_HOSTS=";
+	refuses("SM_CURRENT_HOST is set, but SM_HOSTS is not");
+}
+END_TEST
+
+START_TEST(names_that_no_host_has_are_refused)
+{
+	char text[400] = "VC_WORKER_HOSTS=";
+
+	start("h");
+	set("KUBERNETES_SERVICE_HOST=10.96.0.1");
+	set("MASTER_ADDR=a\033[31mb");
+	set("WORLD_SIZE=2");
+	set("RANK=1");
+	refuses("MASTER_ADDR in the environment");
+	start("h");
+	set("JOBSET_NAME=\033]0;x\007");
+	set("REPLICATED_JOB_NAME=w");
+	refuses("JOBSET_NAME in the environment");
+	start("h");
+	memset(text + 16, 'n', 300);
+	set(text);
+	refuses("VC_WORKER_HOSTS in the environment");
+}
+END_TEST
+
 START_TEST(values_that_are_no_numbers_are_named)
 {
 	start("h");
@@ -379,6 +521,11 @@ int main(void)
 	tcase_add_test(t, pytorch_variables_count_nodes_in_a_pod);
 	tcase_add_test(t, pytorch_variables_elsewhere_are_refused);
 	tcase_add_test(t, platforms_that_contradict_each_other_are_refused);
+	tcase_add_test(t, a_platform_without_its_number_of_nodes_is_found);
+	tcase_add_test(t, a_rank_that_is_no_nodes_is_refused);
+	tcase_add_test(t, some_of_pytorchs_variables_are_refused);
+	tcase_add_test(t, lists_in_json_that_name_nobody_are_refused);
+	tcase_add_test(t, names_that_no_host_has_are_refused);
 	tcase_add_test(t, values_that_are_no_numbers_are_named);
 	return run_case(t);
 }
