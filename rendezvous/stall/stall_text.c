@@ -7,6 +7,8 @@
 
 #include "rendezvous/stall/stall_internal.h"
 
+enum { CIRCLE_SHOWN = 8 }; /* ranks of a circle of waits */
+
 int stall_copy(struct slice *to, struct slice from, size_t max)
 {
 	size_t n = from.len < max ? from.len : max;
@@ -174,6 +176,58 @@ static void stall_put_meaning(const struct stall *s, uint32_t rank,
 		stall_put_unanswered(s, out);
 }
 
+/* The rank from or to which this one waits to pass a message; NOBODY: it does
+ * not. */
+static int64_t stall_peer(const struct stall *s, uint32_t rank)
+{
+	const struct wire_rank *r = &s->ranks[rank].at;
+
+	return stall_is_live(s, rank) && stall_doing(s, rank) == RANK_CALLS &&
+			       !r->number && r->peer >= 0 &&
+			       (uint32_t)r->peer < s->world
+		       ? r->peer
+		       : NOBODY;
+}
+
+/* "; 3 ranks wait for each other: rank 0 for 2, 2 for 1, 1 for 0", if the waits
+ * from rank on lead into a circle. 0: they do not. */
+static int stall_put_circle(const struct stall *s, uint32_t rank,
+			    struct buf *out)
+{
+	int64_t at = rank, first;
+	uint32_t n = 1;
+
+	/* after as many steps as there are ranks it is in the circle */
+	for (uint32_t i = 0; i < s->world && at != NOBODY; i++)
+		at = stall_peer(s, (uint32_t)at);
+	if (at == NOBODY)
+		return 0;
+	for (first = at; (at = stall_peer(s, (uint32_t)at)) != first; n++)
+		;
+	for (uint32_t i = 0; i < n && first != rank; i++)
+		first = stall_peer(s, (uint32_t)first);
+	buf_printf(out, "; %u ranks wait for each other: rank", n);
+	at = first;
+	for (uint32_t i = 0; i < n && i < CIRCLE_SHOWN; i++) {
+		int64_t next = stall_peer(s, (uint32_t)at);
+
+		buf_printf(out, "%s %lld for %lld", i ? "," : "",
+			   (long long)at, (long long)next);
+		at = next;
+	}
+	buf_printf(out, "%s", n > CIRCLE_SHOWN ? ", ..." : "");
+	return 1;
+}
+
+/* Why a wait does not end for which no rank can be blamed. */
+static void stall_put_reason(const struct stall *s, uint32_t waiter,
+			     struct buf *out)
+{
+	if (!stall_put_circle(s, waiter, out))
+		buf_printf(out, ", and no rank is missing");
+	stall_put_unanswered(s, out);
+}
+
 void stall_describe_wait(const struct stall *s, uint32_t waiter,
 			 int64_t culprit, uint32_t behind,
 			 struct stall_news *out)
@@ -189,14 +243,12 @@ void stall_describe_wait(const struct stall *s, uint32_t waiter,
 	buf_printf(&line, ": ");
 	stall_put_waiters(s, &line, w);
 	if (culprit < 0) {
-		buf_printf(&line, ", and no rank is missing");
-		stall_put_unanswered(s, &line);
+		stall_put_reason(s, waiter, &line);
 		buf_printf(&why, "no progress for ");
 		stall_put_seconds(&why, out->ms);
 		buf_printf(&why, ": ");
 		stall_put_waiters(s, &why, w);
-		buf_printf(&why, ", and no rank is missing");
-		stall_put_unanswered(s, &why);
+		stall_put_reason(s, waiter, &why);
 	} else {
 		buf_printf(&line, "; ");
 		stall_put_rank(s, &line, rank);

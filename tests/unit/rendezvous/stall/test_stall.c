@@ -472,8 +472,27 @@ START_TEST(two_ranks_that_wait_for_each_other_blame_no_third)
 	receives(3, 2, "recv from 2");
 	check();
 	ck_assert(news.show && news.rank == 2);
-	ck_assert_str_eq(news.text, "no progress for 30 s: rank 2 on h2 waits "
-				    "in recv from 3, and no rank is missing");
+	ck_assert_str_eq(news.text,
+			 "no progress for 30 s: rank 2 on h2 waits in recv "
+			 "from 3; 2 ranks wait for each other: rank 2 for 3, 3 "
+			 "for 2");
+}
+END_TEST
+
+START_TEST(a_circle_of_waits_is_shown_also_if_another_rank_waits_for_it)
+{
+	receives(0, 2, "recv from 2");
+	s.ranks[0].at.quiet_ms = 40000; /* the one in the line */
+	receives(1, 3, "recv from 3");
+	receives(2, 1, "recv from 1");
+	receives(3, 2, "recv from 2");
+	check();
+	ck_assert(news.show && news.rank == 0);
+	ck_assert(strstr(news.text, "; 3 ranks wait for each other: rank "));
+	ck_assert(strstr(news.text, "1 for 3") &&
+		  strstr(news.text, "3 for 2") && strstr(news.text, "2 for 1"));
+	ck_assert(!strstr(news.text, "0 for 2"));
+	ck_assert(strstr(news.why, "; 3 ranks wait for each other: rank "));
 }
 END_TEST
 
@@ -553,6 +572,9 @@ int main(void)
 	tcase_add_test(c, without_calls_the_odd_rank_is_the_culprit);
 	tcase_add_test(c, a_rank_that_has_ended_is_not_stopped);
 	tcase_add_test(c, two_ranks_that_wait_for_each_other_blame_no_third);
+	tcase_add_test(
+		c,
+		a_circle_of_waits_is_shown_also_if_another_rank_waits_for_it);
 	tcase_add_test(
 		c,
 		a_rank_that_receives_while_others_are_in_a_collective_is_named);
