@@ -312,7 +312,8 @@ static int last_words_is_address(struct slice s)
 static int last_words_is_ruled(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++)
-		if (isalnum((unsigned char)s.data[i]) || s.data[i] < 0)
+		if (isalnum((unsigned char)s.data[i]) ||
+		    (unsigned char)s.data[i] >= 0x80)
 			return 0;
 	return 1;
 }

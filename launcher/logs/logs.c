@@ -88,14 +88,26 @@ struct logs {
 
 /* ---- a line ---- */
 
+static int logs_matches(const struct logs *l, struct slice line)
+{
+#ifdef REG_STARTEND
+	regmatch_t at = {0, (regoff_t)line.len};
+
+	return regexec(&l->pattern, line.data, 1, &at, REG_STARTEND) == 0;
+#else /* musl: a byte 0 ends the text */
+	char *text = strndup(line.data, line.len);
+	int found = text && regexec(&l->pattern, text, 0, NULL, 0) == 0;
+
+	free(text);
+	return found;
+#endif
+}
+
 static int logs_wants(const struct logs *l, const struct log_reader *r)
 {
-	regmatch_t at = {0, (regoff_t)r->line.len};
-
 	if (l->level && r->level < l->level)
 		return 0;
-	return !l->options->grep ||
-	       regexec(&l->pattern, r->line.data, 1, &at, REG_STARTEND) == 0;
+	return !l->options->grep || logs_matches(l, r->line);
 }
 
 /* How many bytes of text, from i on, are a control character other than a tab:

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "launcher/watch/statx.h"
 
 enum { LOOKED_AT = 256, PATH_ROOM = 256, SHOWN_PATH = 64 };
 

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "launcher/watch/statx.h"
 
 void stderr_file_close(struct stderr_file *f)
 {
