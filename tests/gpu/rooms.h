@@ -12,6 +12,7 @@
 
 #include "tests/programs/sdk/ranks.h"
 #include "worker-sdk/ddp.h"
+#include "worker-sdk/math/half.h"
 
 static ddp_comm *world;
 
@@ -65,9 +66,8 @@ static inline void put(char *at, enum ddp_type type, double v)
 	int64_t l = (int64_t)v;
 	int8_t b = (int8_t)v;
 	uint8_t u = (uint8_t)v;
-	_Float16 h = (_Float16)f;
+	uint16_t h = ddp__f32_to_f16(f), bf;
 	uint32_t bits;
-	uint16_t bf;
 
 	memcpy(&bits, &f, sizeof(bits));
 	bf = (uint16_t)(bits >> 16);

@@ -2,17 +2,9 @@
 #ifndef TRAINERS_CPU_H
 #define TRAINERS_CPU_H
 
+#include "base/multiversion.h"
 #include "trainers/ops/cpu_onednn.h"
 #include "trainers/ops/ops.h"
-
-/* A loop compiled for each level of x86-64; the loader picks one. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define MULTIVERSION                                                           \
-	__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3",       \
-				     "default")))
-#else
-#define MULTIVERSION
-#endif
 
 /* In such a loop a * b + c is rounded once, if the level can. */
 #if defined(__GNUC__) && !defined(__clang__)

@@ -9,16 +9,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/multiversion.h"
 #include "trainers/pack/image.h"
-
-/* A loop compiled for each level of x86-64; the loader picks one. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define MULTIVERSION                                                           \
-	__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3",       \
-				     "default")))
-#else
-#define MULTIVERSION
-#endif
 
 enum { ONE = 1 << 16, LANES = 4 };
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "worker-sdk/math/half.h"
+
 static size_t kernel_type_size(ncclDataType_t type)
 {
 	static const unsigned char sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
@@ -56,7 +58,6 @@ static void kernel_reduce_half(uint16_t *at, const uint16_t *v, size_t n,
 			       ncclDataType_t type, ncclRedOp_t op)
 {
 	for (size_t i = 0; i < n; i++) {
-		_Float16 h, k;
 		float x, y;
 
 		if (type == ncclBfloat16) {
@@ -65,12 +66,9 @@ static void kernel_reduce_half(uint16_t *at, const uint16_t *v, size_t n,
 			at[i] = kernel_to_bf16(REDUCE(y, x, op));
 			continue;
 		}
-		memcpy(&h, &at[i], sizeof(h));
-		memcpy(&k, &v[i], sizeof(k));
-		x = (float)k;
-		y = (float)h;
-		h = (_Float16)REDUCE(y, x, op);
-		memcpy(&at[i], &h, sizeof(h));
+		x = ddp__f16_to_f32(v[i]);
+		y = ddp__f16_to_f32(at[i]);
+		at[i] = ddp__f32_to_f16(REDUCE(y, x, op));
 	}
 }
 
@@ -107,17 +105,13 @@ static void kernel_reduce(void *at, const void *v, size_t n,
 static void kernel_scale_half(uint16_t *at, size_t n, ncclDataType_t type,
 			      int size)
 {
-	_Float16 h;
-
 	for (size_t i = 0; i < n; i++) {
 		if (type == ncclBfloat16) {
 			at[i] = kernel_to_bf16(kernel_from_bf16(at[i]) /
 					       (float)size);
 			continue;
 		}
-		memcpy(&h, &at[i], sizeof(h));
-		h = (_Float16)((float)h / (float)size);
-		memcpy(&at[i], &h, sizeof(h));
+		at[i] = ddp__f32_to_f16(ddp__f16_to_f32(at[i]) / (float)size);
 	}
 }
 
