@@ -10,7 +10,8 @@ lacks() {
 @test "one worker's output is printed, and the exit code is 0" {
 	expect 0 ddprun echo hello
 	[ "$out" = "[0] hello" ]
-	[ -z "$err" ]
+	# only a machine that is too busy for a start within a second says more
+	[ -z "$err" ] || ! grep -v '^ddprun: waiting [0-9]* s for an answer' <<<"$err"
 }
 
 @test "every worker gets exactly torchrun's variables and ours" {

@@ -92,3 +92,24 @@ run_tests() { # RERUN=N FILE...
 	[ "${lines[2]}" = "not installed, left out: none (libnone-dev)" ]
 	[ "${lines[3]}" = "no none" ]
 }
+
+@test "unit tests have more time on a busy machine, and on a slow one" {
+	mkdir -p "$BATS_TEST_TMPDIR/tests"
+	printf '%s\n' '#!/bin/sh' 'echo "times $CK_TIMEOUT_MULTIPLIER"' 'exit 1' \
+		>"$BATS_TEST_TMPDIR/tests/test_limits"
+	chmod +x "$BATS_TEST_TMPDIR/tests/test_limits"
+	local cpus load slower want
+	cpus=$(nproc)
+	while read -r load slower want; do
+		echo "$load 1/99 1" >"$BATS_TEST_TMPDIR/load"
+		run env -i PATH="$PATH" O="$BATS_TEST_TMPDIR" SLOWER="$slower" \
+			DDP_TEST_LOADAVG="$BATS_TEST_TMPDIR/load" sh tests/run test_limits
+		[ "$status" = 1 ]
+		[[ $output == *"times $want"$'\n'* ]]
+	done <<-EOF
+		0.93 1 1
+		$((3 * cpus)).99 1 1
+		$((4 * cpus)).00 1 2
+		$((12 * cpus)).31 20 80
+	EOF
+}
