@@ -264,7 +264,7 @@ START_TEST(a_line_about_an_error_counts_more_than_what_follows_it)
 		 "A fatal error has been detected by the Java Runtime "
 		 "Environment: SIGSEGV (0xb) at pc=0x7"},
 		/* letters of other languages are no rule */
-		{3, 0, "cannot go on\nディスクの空きがありません\n",
+		{3, 0, "step 7\nディスクの空きがありません\n",
 		 "ディスクの空きがありません"},
 		/* no sign of an error */
 		{3, 0, "step 7, train error: 0.031\nlr must be positive\n",

@@ -96,7 +96,8 @@ static int peer_ends(const struct stage *st, const struct fault *f)
 	if (f->when == NOT_CALLED)
 		return !f->sends && lies_in_ring(f);
 	/* a stopped process's memory can be read */
-	return f->sends && f->way != PUT && st->sig == SIGSTOP;
+	return f->sends && f->way != PUT && st->sig == SIGSTOP &&
+	       reads_memory();
 }
 
 static int hears(const struct part *p, const struct stage *st,

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/shm/shm_ranks.h"
 
@@ -84,6 +85,9 @@ START_TEST(a_post_wakes_a_rank_that_did_not_see_it)
 	int lost = 0;
 	pthread_t other;
 
+	/* qemu 7.2 on x86: STLR and a following LDAR may change places */
+	if (emulator_lacks("the order of a store and the next load"))
+		return;
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(ddp__shm_attach(&ranks[i], g.fd, i, 2, cookie,
 						 &e), 0);
