@@ -12,8 +12,8 @@ int on_host_backwards;
 /* Set by on_host_cuda.cc: keeps work for later. */
 bool (*on_host_keep)(const std::function<void()> &work);
 
-enum { THREADS_MAX = 1024, STACK = 64 << 10, WARP = 32 };
-enum state { READY, AT_BLOCK, AT_WARP, LEFT };
+enum { THREADS_MAX = 1024, STACK = 64 << 10, WARP = 32, LINE = 64 };
+enum state { NEW, READY, AT_BLOCK, AT_WARP, LEFT };
 
 /* A context, and switch_to(FROM, TO), which returns when another one switches
  * back to FROM. A kernel of millions of threads is nothing but switches, and
@@ -65,14 +65,23 @@ static void context_init(context *c, char *stack, size_t bytes, void (*run)())
 }
 #endif
 
-static struct thread {
+/* What threads run on: a thread keeps its fiber while it waits, and leaves it
+ * to the next one at its end. */
+struct fiber {
 	context place;
-	enum state state;
-	uint64_t says;
 	char *stack;
+};
+
+static struct thread {
+	enum state state;
+	uint64_t says[2];
+	unsigned turn; /* the last of them */
+	struct fiber *fiber;
 } threads[THREADS_MAX];
+static struct fiber fibers[THREADS_MAX], *unused[THREADS_MAX];
+static unsigned n_fibers, n_unused;
 static context scheduler;
-static unsigned now, count;
+static unsigned now, count, n_left;
 static const std::function<void()> *body;
 
 static void give_up(const char *what)
@@ -84,10 +93,8 @@ static void give_up(const char *what)
 
 static void step_aside(enum state s)
 {
-	struct thread *me = &threads[now];
-
-	me->state = s;
-	switch_to(&me->place, &scheduler);
+	threads[now].state = s;
+	switch_to(&threads[now].fiber->place, &scheduler);
 }
 
 void __syncthreads(void)
@@ -95,35 +102,77 @@ void __syncthreads(void)
 	step_aside(AT_BLOCK);
 }
 
+/* Two slots: while a slow lane reads a value, the lane that wrote it may already write
+ * its next one, but no third. */
 uint64_t on_host_exchange(uint64_t mine, int d)
 {
-	unsigned other = now ^ (unsigned)d;
-	uint64_t theirs;
+	unsigned other = now ^ (unsigned)d, turn = threads[now].turn ^= 1;
 
-	threads[now].says = mine;
+	threads[now].says[turn] = mine;
 	step_aside(AT_WARP);
 	if (other >= count)
 		give_up("a lane asks a lane that does not exist");
-	theirs = threads[other].says;
-	step_aside(AT_WARP);
-	return theirs;
+	return threads[other].says[turn];
 }
 
-/* Its stack serves the thread of this number in all blocks. */
-static void run_thread(void)
+/* The k-th thread to run. */
+static unsigned thread_at(unsigned k)
+{
+	return on_host_backwards ? count - 1 - k : k;
+}
+
+static void choose(unsigned i)
+{
+	now = i;
+	threadIdx = dim3(i, 0, 0);
+	if (i >= blockDim.x)
+		threadIdx = dim3(i % blockDim.x, i / blockDim.x % blockDim.y,
+				 i / blockDim.x / blockDim.y);
+}
+
+/* Most kernels' threads wait for none: one fiber runs them all, without a
+ * switch. */
+static void run_threads(void)
 {
 	for (;;) {
+		struct fiber *me = threads[now].fiber;
+		unsigned k;
+
 		(*body)();
-		step_aside(LEFT);
+		threads[now].state = LEFT;
+		n_left++;
+		k = thread_at(now) + 1;
+		if (k < count && threads[thread_at(k)].state == NEW) {
+			choose(thread_at(k));
+			threads[now].fiber = me;
+			continue;
+		}
+		unused[n_unused++] = me;
+		switch_to(&me->place, &scheduler);
 	}
+}
+
+/* The stacks begin in different lines of the CPU's cache. */
+static struct fiber *fiber_take(void)
+{
+	struct fiber *f;
+
+	if (n_unused)
+		return unused[--n_unused];
+	f = &fibers[n_fibers];
+	f->stack = static_cast<char *>(aligned_alloc(LINE, STACK));
+	context_init(&f->place, f->stack, STACK - n_fibers % 64 * LINE,
+		     run_threads);
+	n_fibers++;
+	return f;
 }
 
 static void resume(unsigned i)
 {
-	now = i;
-	threadIdx = dim3(i % blockDim.x, i / blockDim.x % blockDim.y,
-			 i / blockDim.x / blockDim.y);
-	switch_to(&scheduler, &threads[i].place);
+	if (threads[i].state == NEW)
+		threads[i].fiber = fiber_take();
+	choose(i);
+	switch_to(&scheduler, &threads[i].fiber->place);
 }
 
 static unsigned in_state(unsigned from, unsigned to, enum state s)
@@ -146,17 +195,24 @@ static int release(unsigned from, unsigned to, enum state s)
 
 static void run_block(void)
 {
-	while (in_state(0, count, LEFT) < count) {
+	n_left = 0;
+	for (unsigned i = 0; i < count; i++) {
+		threads[i].state = NEW;
+		threads[i].turn = 0;
+	}
+	for (;;) {
 		int moved = 0;
 
 		for (unsigned k = 0; k < count; k++) {
-			unsigned i = on_host_backwards ? count - 1 - k : k;
+			unsigned i = thread_at(k);
 
-			if (threads[i].state != READY)
+			if (threads[i].state > READY)
 				continue;
 			resume(i);
 			moved = 1;
 		}
+		if (n_left == count)
+			return;
 		for (unsigned w = 0; w < count; w += WARP)
 			moved |= release(w, w + WARP < count ? w + WARP : count,
 					 AT_WARP);
@@ -164,21 +220,6 @@ static void run_block(void)
 		if (!moved)
 			give_up("its threads wait for ever");
 	}
-}
-
-static void begin_thread(struct thread *t)
-{
-	if (!t->stack) {
-		t->stack = static_cast<char *>(aligned_alloc(64, STACK));
-		context_init(&t->place, t->stack, STACK, run_thread);
-	}
-	t->state = READY;
-}
-
-static void begin_block(void)
-{
-	for (unsigned i = 0; i < count; i++)
-		begin_thread(&threads[i]);
 }
 
 static void run_grid(dim3 grid, dim3 block, const std::function<void()> &kernel)
@@ -190,7 +231,6 @@ static void run_grid(dim3 grid, dim3 block, const std::function<void()> &kernel)
 	for (unsigned y = 0; y < grid.y; y++)
 		for (unsigned x = 0; x < grid.x; x++) {
 			blockIdx = dim3(x, y, 0);
-			begin_block();
 			run_block();
 		}
 }

@@ -31,8 +31,7 @@ enum way { FORWARD, BY_X, BY_WEIGHT };
 
 /* a and b are the inputs in the order x, w, y; the result is the third. */
 std::vector<float> on_host_products(const shape &s, enum way way,
-				    const std::vector<float> &a,
-				    const std::vector<float> &b);
+				    std::vector<float> a, std::vector<float> b);
 
 /* Values in memory, of a type that may have 16 bits. */
 std::vector<float> on_host_load(const void *p, size_t n, cudnnDataType_t t);

@@ -278,7 +278,9 @@ static void run_conv(run &r, const descriptor *o, const names &n)
 		    (int)value<int64_t>(conv,
 					CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)}};
 	auto factor = [&](const descriptor *t) {
-		return on_host_rounded(r.read(t), filter.type);
+		return tensor_of(t).type == filter.type
+			       ? r.read(t)
+			       : on_host_rounded(r.read(t), filter.type);
 	};
 
 	if (n.way == FORWARD)
