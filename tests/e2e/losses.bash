@@ -1,4 +1,4 @@
-# losses.bash: starts trainers, and compares the losses of two runs.
+# losses.bash: starts trainers, and compares the losses and loss scales of two runs.
 
 # ddprun of N workers
 job() {
@@ -7,8 +7,19 @@ job() {
 	"$DDPRUN" --standalone --nproc-per-node "$n" "$@"
 }
 
+resnet8() { # RANKS ARGUMENT...: on few small images
+	local n=$1
+	shift
+	job "$n" resnet --synthetic --image-size 8 --batch-size 8 --lr 0.01 "$@"
+}
+
 losses() {
 	sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,}]*\)}$/\1 \2/p' "$1/metrics.jsonl"
+}
+
+scales() { # DIR: step, scale, steps skipped so far
+	sed -n 's/^{"step":\([0-9]*\),.*"loss_scale":\([^,]*\),"skipped":\([0-9]*\),.*/\1 \2 \3/p' \
+		"$1/metrics.jsonl"
 }
 
 # near A B LIMIT [N]: the (first N) losses of two runs, at most LIMIT apart
