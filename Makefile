@@ -15,6 +15,7 @@
 #   make check-arm64     build for arm64, and run unit and some e2e tests under qemu-user
 #   make check-mpich SRC=DIR   MPICH's own test programs, under ddprun and hydra
 #   make check-image     build the image of packaging/Dockerfile, and run jobs in it
+#   make check-apptainer the same for packaging/ddprun.def
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
 #   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
@@ -114,7 +115,7 @@ include trainers/pack/pack.mk
 uv_libs := $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
 # The few functions of it that we call, statically within our programs and libddp if
 # possible.
-sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium)/libsodium.a; test -f $$a && echo $$a || echo -lsodium')
+sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium 2>/dev/null)/libsodium.a; test -f $$a && echo $$a || echo -lsodium')
 # What a program needs besides libddp.a if that does not contain it.
 ddp_libs = $(filter-out %.a,$(sodium_libs))
 dnnl_libs = -ldnnl -lgomp
@@ -125,7 +126,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh check-arm64 cluster-programs check-image bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh check-arm64 cluster-programs check-image check-apptainer bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -463,7 +464,8 @@ check-roots: deps
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
 # ARM64_ROOT has the libraries for arm64 (build/roots/arm64).
-check-fresh check-arm64 check-image: check-%:
+check-apptainer: deb
+check-fresh check-arm64 check-image check-apptainer: check-%:
 	@sh deps.sh $*
 	@O=$(abspath $(O)) sh tests/run-$* $(TESTS)
 
