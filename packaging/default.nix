@@ -23,6 +23,15 @@ pkgs.stdenv.mkDerivation {
   enableParallelBuilding = true;
   makeFlags = [ "DEPS=0" "CUDA=/none" "PREFIX=$(out)" ];
 
+  # loaded at run time, by names without a folder
+  postFixup = ''
+    for f in $out/bin/ddp{run,rdzv,run-check} $out/lib/libddp.so $out/libexec/ddprun/*; do
+      ! isELF "$f" || patchelf --add-rpath ${pkgs.lib.makeLibraryPath (with pkgs; [
+        cjson hwloc elfutils libmicrohttpd munge curl
+      ])} "$f"
+    done
+  '';
+
   meta = {
     description = "Launcher for distributed data-parallel jobs, with a worker SDK in C";
     homepage = "https://github.com/ddprun/ddprun";

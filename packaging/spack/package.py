@@ -3,6 +3,11 @@
 # spack install ddprun
 from spack.package import *
 
+try:
+    from spack_repo.builtin.build_systems.makefile import MakefilePackage
+except ImportError:
+    pass  # Spack before 1.0: spack.package has it
+
 
 class Ddprun(MakefilePackage):
     """Launcher for distributed data-parallel jobs: starts workers on one or many
