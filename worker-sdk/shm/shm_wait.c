@@ -192,11 +192,10 @@ static int wait_is_gone(const struct ddp__shm_control *peer)
 }
 
 /* 1 if the rank that aborted first has written the reason. That takes no time,
- * unless the rank was killed or stopped meanwhile: then this rank does not wait
- * for it. */
-static int wait_has_reason(struct ddp__shm *s)
+ * unless the rank, *first, was killed or stopped meanwhile: then this rank does
+ * not wait for it. */
+static int wait_has_reason(struct ddp__shm *s, int *first)
 {
-	const struct ddp__shm_control *peer;
 	uint64_t start = clock_ns(), looked = start, now;
 	uint32_t word;
 
@@ -206,20 +205,21 @@ static int wait_has_reason(struct ddp__shm *s)
 		if (now - looked < LOOK_FIRST_MS * UINT64_C(1000000))
 			continue;
 		looked = now;
-		peer = ddp__shm_control(s, (int)(word - DDP__SHM_ABORTING));
+		*first = (int)(word - DDP__SHM_ABORTING);
+		/* it may have written the reason and ended since */
 		if (now - start > WHY_MS * UINT64_C(1000000) ||
-		    wait_is_gone(peer))
-			return 0;
+		    wait_is_gone(ddp__shm_control(s, *first)))
+			return atomic_load(&s->header->aborted) ==
+			       DDP__SHM_ABORTED;
 		sched_yield();
 	}
 	return 1;
 }
 
-/* The error if that rank did not write its reason. */
-static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
+/* The error if rank i did not write its reason. */
+static int wait_fail_unsaid(struct ddp__shm *s, int i, struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
-	int i = (int)(atomic_load(&s->header->aborted) - DDP__SHM_ABORTING);
 
 	s->peers->name(s->peers->owner, s->ranks[i], name);
 	snprintf(seen, sizeof(seen), "%s: %s stopped before it gave a reason",
@@ -232,10 +232,11 @@ static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
 int ddp__shm_fail(struct ddp__shm *s, struct err *e)
 {
 	struct ddp__shm_header *h = s->header;
+	int first;
 
 	ddp__shm_abort(s, e);
-	if (!wait_has_reason(s))
-		return wait_fail_unsaid(s, e);
+	if (!wait_has_reason(s, &first))
+		return wait_fail_unsaid(s, first, e);
 	return err_set(e, h->abort_code, "%.*s", ERR_TEXT_MAX - 1,
 		       h->abort_text);
 }

@@ -1,6 +1,7 @@
 /* test_shm_wait.c: how ranks find out whether a peer lives. */
 /* replaces: open */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,7 +9,11 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/shm/shm.h"
+#include "tests/unit/worker-sdk/shm/shm_ranks.h"
+
+/* The segment whose rank 1 writes its reason and ends at the moment at which
+ * rank 0 looks whether it lives. */
+static struct ddp__shm_header *ending;
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -21,6 +26,11 @@ int __wrap_open(const char *path, int flags, ...)
 	char own[64];
 	int fd;
 
+	if (ending && atomic_load(&ending->aborted) != DDP__SHM_ABORTED) {
+		ending->abort_code = ERR_ARGUMENT;
+		strcpy(ending->abort_text, "the reason");
+		atomic_store(&ending->aborted, DDP__SHM_ABORTED);
+	}
 	snprintf(own, sizeof(own), "/proc/%d/stat", (int)getpid());
 	if (strcmp(path, own) != 0 && strcmp(path, "/proc/self/stat") != 0)
 		return __real_open(path, flags);
@@ -76,6 +86,25 @@ START_TEST(a_zombie_is_gone)
 }
 END_TEST
 
+START_TEST(a_rank_that_ends_after_it_gave_a_reason_gave_one)
+{
+	struct err e = ERR_INIT;
+	struct group g = make(2);
+	struct ddp__shm s;
+
+	ck_assert_int_eq(ddp__shm_attach(&s, g.fd, 0, 2, cookie, &e), 0);
+	ddp__shm_control(&s, 1)->pid = INT_MAX; /* there is none */
+	ddp__shm_control(&s, 1)->start_time = 1;
+	atomic_store(&s.header->aborted, DDP__SHM_ABORTING + 1);
+	ending = s.header;
+	ck_assert_int_eq(ddp__shm_fail(&s, &e), ERR_ARGUMENT);
+	ck_assert_str_eq(e.text, "the reason");
+	ending = NULL;
+	ddp__shm_detach(&s);
+	close(g.fd);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("shm_wait");
@@ -83,5 +112,6 @@ int main(void)
 	tcase_add_test(c,
 		       ranks_read_the_same_start_time_under_qemu);
 	tcase_add_test(c, a_zombie_is_gone);
+	tcase_add_test(c, a_rank_that_ends_after_it_gave_a_reason_gave_one);
 	return run_case(c);
 }
