@@ -144,30 +144,30 @@ def blocks_at_once(threads, registers, shared, shared_max):
     return min(by_registers, by_shared, WARPS // warps, BLOCKS)
 
 
-def contents_key(cuda, source, arch):
+def contents_key(cuda, sources, arch):
     """A name for what compile_one would say."""
     key = hashlib.sha256(arch.to_bytes(4, "little"))
     version = subprocess.run([f"{cuda}/bin/nvcc", "--version"], check=True,
                              capture_output=True).stdout
     headers = sorted(glob.glob("trainers/*/*.h") + glob.glob("base/*.h") +
                      glob.glob("trainers/cuda/*.cuh"))
-    for name in [__file__, source, *headers]:
+    for name in [__file__, *sources, *headers]:
         with open(name, "rb") as f:
             key.update(f.read())
     key.update(version)
     return key.hexdigest()
 
 
-def compile_cached(cuda, source, arch, folder, cache):
+def compile_cached(cuda, sources, arch, folder, cache):
     if not cache:
-        return compile_one(cuda, source, arch, folder)
-    path = os.path.join(cache, contents_key(cuda, source, arch) + ".json")
+        return compile_one(cuda, sources, arch, folder)
+    path = os.path.join(cache, contents_key(cuda, sources, arch) + ".json")
     try:
         with open(path, encoding="ascii") as f:
             return json.load(f)
     except (OSError, ValueError):
         pass
-    said = compile_one(cuda, source, arch, folder)
+    said = compile_one(cuda, sources, arch, folder)
     os.makedirs(cache, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", encoding="ascii", dir=cache,
                                      delete=False) as f:
@@ -176,8 +176,13 @@ def compile_cached(cuda, source, arch, folder, cache):
     return said
 
 
-def compile_one(cuda, source, arch, folder):
-    ptx = os.path.join(folder, f"{os.path.basename(source)}.{arch}.ptx")
+def compile_one(cuda, sources, arch, folder):
+    # at once: nvcc spends most of its time on CUDA's headers
+    source = os.path.join(folder, f"{arch}.cu")
+    with open(source, "w", encoding="utf-8") as f:
+        for name in sources:
+            f.write(f'#include "{os.path.abspath(name)}"\n')
+    ptx = os.path.join(folder, f"{arch}.ptx")
     subprocess.run(
         [f"{cuda}/bin/nvcc", "-O3", "-std=c++17", "-I.", "-ptx",
          f"-arch=compute_{arch}", "-o", ptx, source], check=True)
@@ -189,7 +194,7 @@ def compile_one(cuda, source, arch, folder):
 
 
 def check(arch, ptx, ptxas):
-    """Prints the rows of a file for one GPU; the number of kernels that fall
+    """Prints the rows of one GPU; the number of kernels that fall
     short."""
     gpu, bandwidth, sms, shared_max = GPUS[arch]
     need = bandwidth * LATENCY / sms
@@ -223,14 +228,12 @@ def main():
     p.add_argument("sources", nargs="*")
     args = p.parse_args()
     sources = args.sources or sorted(glob.glob("trainers/cuda/*.cu"))
-    jobs = [(source, arch) for source in sources for arch in GPUS]
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(
-            lambda job: compile_cached(args.cuda, *job, folder, args.cache),
-            jobs))
-    bad = sum(check(arch, *result)
-              for (_, arch), result in zip(jobs, results))
+            lambda arch: compile_cached(args.cuda, sources, arch, folder,
+                                        args.cache), GPUS))
+    bad = sum(check(arch, *result) for arch, result in zip(GPUS, results))
     kernels = sum(len(ptx) for ptx, _ in results)
     print(f"{kernels} kernels, {bad} short")
     return bad != 0 or kernels == 0
