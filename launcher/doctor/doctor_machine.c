@@ -1,4 +1,5 @@
 /* doctor_machine.c: reads /proc, /sys and the limits. */
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +140,8 @@ static void doctor_machine_memory(struct buf *b)
 	struct statvfs fs;
 	double shm;
 
-	doctor_put(b, DOCTOR_FINE, "memory", NULL, "%.1f GiB", gib);
+	if (gib > 0)
+		doctor_put(b, DOCTOR_FINE, "memory", NULL, "%.1f GiB", gib);
 	if (statvfs("/dev/shm", &fs) < 0) {
 		doctor_put(b, DOCTOR_ERROR, "/dev/shm",
 			   "mount a tmpfs there: ranks of one host exchange "
@@ -147,7 +149,12 @@ static void doctor_machine_memory(struct buf *b)
 		return;
 	}
 	shm = (double)fs.f_blocks * (double)fs.f_frsize / (1 << 20);
-	if (shm < SHM_MIN_MIB)
+	if (access("/dev/shm", W_OK) < 0)
+		doctor_put(b, DOCTOR_ERROR, "/dev/shm",
+			   "let this user write there: ranks of one host "
+			   "exchange data in it", "cannot be written: %s",
+			   strerror(errno));
+	else if (shm < SHM_MIN_MIB)
 		doctor_put(b, DOCTOR_WARNING, "/dev/shm",
 			   "NCCL, PyTorch's DataLoader and libddp need more: "
 			   "docker run --shm-size=8g or --ipc=host; in a pod, "
@@ -190,11 +197,30 @@ static void doctor_machine_limits(struct buf *b)
 		   core.rlim_cur ? "written" : "none (ulimit -c is 0)");
 }
 
+/* What ddprun itself needs of the file system. */
+static void doctor_machine_files(struct buf *b)
+{
+	const char *dir = getenv("TMPDIR");
+
+	dir = dir && *dir ? dir : "/tmp";
+	if (access("/proc/self/stat", R_OK) < 0)
+		doctor_put(b, DOCTOR_ERROR, "/proc",
+			   "mount it: ddprun finds its programs and watches "
+			   "its workers there (mount -t proc proc /proc)",
+			   "not mounted");
+	if (access(dir, W_OK | X_OK) < 0)
+		doctor_put(b, DOCTOR_WARNING, "temporary files",
+			   "set TMPDIR to a folder that can be written, or the "
+			   "workers' error files are lost", "%s: %s", dir,
+			   strerror(errno));
+}
+
 void doctor_probe_machine(struct buf *b, const struct doctor_options *o)
 {
 	doctor_machine_system(b);
 	doctor_machine_container(b);
 	doctor_machine_cpus(b);
 	doctor_machine_memory(b);
+	doctor_machine_files(b);
 	doctor_machine_limits(b);
 }

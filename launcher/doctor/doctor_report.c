@@ -6,26 +6,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum { LABEL_WIDTH = 22, VALUE_MAX = 2048, SHOWN_MAX = 160 };
 
-/* Appends text without control characters, and with ~ for $HOME. */
-static void doctor_put_text(struct buf *b, const char *text)
+/* 1: a control character; 2: one of Latin-1, in UTF-8; 0: neither. */
+static size_t doctor_control(const char *text)
+{
+	unsigned char c = (unsigned char)text[0], next = (unsigned char)text[1];
+
+	if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+		return 2;
+	return c < ' ' || c == 0x7f;
+}
+
+/* Appends valid UTF-8 without control characters, and with ~ for $HOME. */
+static void doctor_put_words(struct buf *b, const char *text)
 {
 	const char *home = getenv("HOME");
 	size_t n = home && home[0] == '/' && home[1] ? strlen(home) : 0;
 
 	while (*text) {
+		size_t control = doctor_control(text);
+
 		if (n && strncmp(text, home, n) == 0 &&
 		    (!text[n] || strchr("/: ,)'", text[n]))) {
 			buf_put(b, "~", 1);
 			text += n;
 			continue;
 		}
-		buf_put(b, (unsigned char)*text < ' ' || *text == 0x7f ? "?"
-								       : text,
-			1);
-		text++;
+		/* ssh ends its lines with CR LF */
+		if (*text != '\r')
+			buf_put(b, control ? "?" : text, 1);
+		text += control ? control : 1;
 	}
+}
+
+static void doctor_put_text(struct buf *b, const char *text)
+{
+	struct buf valid = BUF_INIT(8 * VALUE_MAX);
+
+	utf8_put(&valid, SLICE_STR(text));
+	buf_put_u8(&valid, 0);
+	doctor_put_words(b, valid.failed ? "?" : valid.data);
+	buf_release(&valid);
 }
 
 void doctor_put(struct buf *b, enum doctor_mark mark, const char *label,

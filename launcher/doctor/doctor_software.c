@@ -64,6 +64,9 @@ static void doctor_software_tool(struct buf *b, const char *const *words,
 	if (rc == -ENOENT)
 		doctor_put(b, DOCTOR_FINE, words[0], NULL, "not found; %s",
 			   without);
+	else if (rc < 0 && rc == -ETIMEDOUT)
+		doctor_put(b, DOCTOR_WARNING, words[0], "run it by hand, and "
+			   "mend it or take it out of $PATH", "%s", e.text);
 	else if (rc < 0)
 		doctor_put(b, DOCTOR_FINE, words[0], NULL,
 			   "found, but it fails: %s", e.text);
@@ -128,10 +131,13 @@ void doctor_probe_programs(struct buf *b, const struct doctor_options *o)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	self[n > 0 ? n : 0] = '\0';
-	doctor_put(b, DOCTOR_FINE, "ddprun", NULL, "%s, %s", DDP_VERSION, self);
-	doctor_software_beside(b, self, "ddprdzv");
-	doctor_software_beside(b, self, "ddprun-check");
-	doctor_software_path(b, self);
+	doctor_put(b, DOCTOR_FINE, "ddprun", NULL, "%s%s%s", DDP_VERSION,
+		   n > 0 ? ", " : "", self);
+	if (n > 0) { /* with /proc */
+		doctor_software_beside(b, self, "ddprdzv");
+		doctor_software_beside(b, self, "ddprun-check");
+		doctor_software_path(b, self);
+	}
 	for (size_t i = 0; i < sizeof(tools) / sizeof(*tools); i++)
 		doctor_software_tool(b, tools[i], without[i]);
 	doctor_software_munge(b);
@@ -191,9 +197,16 @@ void doctor_probe_python(struct buf *b, const struct doctor_options *o)
 	struct slice rest = SLICE_STR(text);
 
 	if (rc < 0) {
-		doctor_put(b, given ? DOCTOR_ERROR : DOCTOR_FINE, "python",
+		doctor_put(b, given ? DOCTOR_ERROR
+				    : rc == -ENOENT ? DOCTOR_FINE
+						    : DOCTOR_WARNING,
+			   "python",
 			   given ? "set PYTHON_EXEC to a Python that works, or "
-				   "unset it" : NULL,
+				   "unset it"
+				 : rc == -ENOENT ? NULL
+						 : "put a Python that works "
+						   "first in $PATH, or set "
+						   "PYTHON_EXEC",
 			   "%s", e.text[0] ? e.text : "not found");
 		return;
 	}

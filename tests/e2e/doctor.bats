@@ -55,6 +55,33 @@ load ../lib
 	has "$out" '^  job name ' # the sections after it are there
 }
 
+@test "programs that hang or print garbage are findings, in bounded time" {
+	mkdir hang garbage
+	printf '#!/bin/sh\nexec tail -f /dev/null\n' >hang/python3
+	printf '#!/bin/sh\nprintf "\\033]0;x\\007\\377\\302\\233 broken\\r\\n" >&2\nexit 3\n' >garbage/python3
+	chmod +x hang/python3 garbage/python3
+	cp hang/python3 hang/ssh
+	PATH=$T/hang:$PATH DEADLINE=40 expect 0 ddprun doctor
+	has "$out" '^! ssh +ssh does not answer within 5 s$'
+	has "$out" '^! python +python3 does not answer within 10 s$'
+	has "$out" '^  job name ' # the sections after it are there
+	PATH=$T/garbage:$PATH expect 0 ddprun doctor
+	has "$out" '^! python +.* broken$'
+	! grep -qP '[\x01-\x08\x0b-\x1f\x7f]|\xff|\xc2[\x80-\x9f]' <<<"$out"
+	nothing_left
+}
+
+@test "a host without /proc, or whose folders cannot be written, is a finding" {
+	unshare -m true 2>/dev/null || skip "mounts are not allowed here"
+	expect 78 unshare -m sh -c 'mount -t tmpfs none /proc && exec ddprun doctor'
+	has "$out" '^X /proc +not mounted$'
+	lacks "$out" 'memory|not found at'
+	expect 78 unshare -m sh -c 'mount -t tmpfs -o ro none /dev/shm && exec ddprun doctor'
+	has "$out" '^X /dev/shm +cannot be written: Read-only file system$'
+	TMPDIR=/nonexistent expect 0 ddprun doctor
+	has "$out" '^! temporary files +/nonexistent: No such file or directory$'
+}
+
 @test "doctor -H reports each host, and those that it cannot reach" {
 	cat >reach <<-'END'
 		#!/bin/sh
