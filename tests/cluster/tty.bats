@@ -67,7 +67,7 @@ at() {
 		    n += len(os.read(0, 4096))
 		print("read", n)
 		sys.stdout.buffer.write(bytes(range(256)) + b"\n")
-		for i in range(20000):
+		for i in range(5000):
 		    print("line", i)
 		print("end")
 	EOF2
@@ -75,7 +75,7 @@ at() {
 		paste:100000 'expect:read 100000' 'expect:^.*end' \
 		-- env SLURM_LABELIO=1 salloc -w h1,h2 -N 2 ddprun --tty 1 work.py
 	has "$out" '^xterm \[True, True, True\]$'
-	[ "$(grep -ac 'line [0-9]*$' <<<"$out")" = 20000 ]
+	[ "$(grep -ac 'line [0-9]*$' <<<"$out")" = 5000 ]
 	nothing_left
 }
 
