@@ -388,6 +388,9 @@ void activity_add(struct activity *a, const struct activity_sample *now)
 	enum wire_doing before = a->doing;
 	uint64_t ms, cpu;
 
+	/* it has ended: what it did before is what counts */
+	if (a->n && !now->processes)
+		return;
 	if (a->n && activity_is_late(a, now, last))
 		activity_skip(a, now, last);
 	if (a->n == 0) {

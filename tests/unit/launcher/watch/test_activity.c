@@ -316,6 +316,17 @@ START_TEST(input_new_memory_and_children_are_work)
 }
 END_TEST
 
+START_TEST(a_worker_that_has_ended_did_what_it_did_before)
+{
+	snprintf(now.sleeps_in, sizeof(now.sleeps_in), "hrtimer_nanosleep");
+	ticks(8, 0, 0, 0, 0);
+	now = (struct activity_sample){.ns = now.ns, .step = -1};
+	ticks(1, 0, 0, 0, 0);
+	ck_assert_int_eq(a.doing, RANK_IDLE);
+	ck_assert_str_eq(a.words, "sleeps (nanosleep)");
+}
+END_TEST
+
 START_TEST(what_it_reads_has_a_rate_and_a_sum)
 {
 	ticks(4, 10, 1 << 20, 0, 1);
@@ -559,6 +570,7 @@ int main(void)
 	tcase_add_test(c, a_parent_in_vfork_waits_for_its_child);
 	tcase_add_test(c, a_worker_that_has_done_nothing_yet_only_starts);
 	tcase_add_test(c, input_new_memory_and_children_are_work);
+	tcase_add_test(c, a_worker_that_has_ended_did_what_it_did_before);
 	tcase_add_test(c, what_it_reads_has_a_rate_and_a_sum);
 	tcase_add_test(c, a_checkpoint_is_known_by_its_rate);
 	tcase_add_test(c, cpu_time_alone_is_computing);
