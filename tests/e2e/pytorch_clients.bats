@@ -72,6 +72,21 @@ load ../clients
 	# to the end, as in the document
 	rm state.pt
 	expect 0 "${job[@]}" whole.py
+	[ "$out" = "$(printf '[0] saved at step %s\n' 50 100)" ]
 	expect 0 "${job[@]}" whole.py
 	has "$out" '^\[0\] continuing at step 100$'
+}
+
+@test "rank 3 of docs/pytorch.md fails once, and the job goes on from its checkpoint" {
+	local document="$BATS_TEST_DIRNAME/../../docs/pytorch.md"
+	sed -n '/^```python$/,/^```$/{/^```/!p}' "$document" >whole.py
+	sed -n '/^    if step == 70/,/raise/p' "$document" >fails.txt
+	sed '/^    optimizer\.step()$/r fails.txt' whole.py >train.py
+	expect 0 ddprun --standalone --nproc-per-node 4 --max-restarts 1 --preload auto train.py
+	[ "$out" = "$(printf '[0] %s\n' 'saved at step 50' 'continuing at step 50' \
+		'saved at step 100')" ]
+	# the line of the document, but for host and pid
+	grep '^ddprun: restarting' "$document" >shown.txt
+	diff <(sed -E 's/on [^,]+, pid [0-9]+//' shown.txt) \
+		<(grep restarting <<<"$err" | sed -E 's/on [^,]+, pid [0-9]+//')
 }
