@@ -94,7 +94,7 @@ class Linker:
 
 def title_of(name, text):
     m = re.search(r"^# (.+)$", text, re.M)
-    return m[1] if m and name.endswith(".md") else name
+    return m[1].replace("`", "") if m and name.endswith(".md") else name
 
 
 def table_of_readers():
@@ -146,6 +146,9 @@ def make_man_pages(pages, out):
         style = "style=../mandoc.css,man=%N.%S.html"
         made = subprocess.run(["mandoc", "-T", "html", "-O", style, path],
                               check=True, capture_output=True, text=True).stdout
+        made = re.sub(r'<a class="Xr" href="([^"]+)\.([0-9])\.html([^"]*)">(.*?)</a>',
+                      lambda m: m[0] if f"{m[1]}({m[2]})" in pages else m[4], made,
+                      flags=re.S)
         write(f"{out}/man/{name}.{section}.html", made)
         about = re.search(r'<div class="Nd"|<section class="Sh">.*?</section>', made,
                           re.S)
@@ -162,8 +165,33 @@ def make_man_pages(pages, out):
           ".head-rtitle, .foot-os { text-align: right }"
           " .head-vol { text-align: center }\n"
           "pre, code { font-family: monospace }\n"
+          "code, dt { overflow-wrap: anywhere }\n"
+          "pre, .Bl-column { display: block; overflow-x: auto }\n"
           "@media (prefers-color-scheme: dark)"
           " { body { background: #111; color: #ddd } a { color: #8bf } }\n")
+
+
+# The theme keeps each cell of a table on one line, and knows no dark screens.
+STYLE = """
+.wy-nav-content { max-width: 900px }
+.rst-content .wy-table-responsive { overflow: auto }
+.rst-content table.docutils td, .rst-content table.docutils th {
+  white-space: normal; vertical-align: top; min-width: 5em }
+.rst-content table.docutils code { white-space: normal }
+@media (prefers-color-scheme: dark) {
+  body, .wy-nav-content-wrap, .wy-nav-content { background: #14171a; color: #d6d9dc }
+  .rst-content a, .wy-breadcrumbs a { color: #7fb8ec }
+  .rst-content code, .rst-content pre, .rst-content pre code {
+    background: #20252a !important; color: #e4e6e8 !important;
+    border-color: #3a4148 !important }
+  .rst-content table.docutils, .rst-content table.docutils td,
+  .rst-content table.docutils th {
+    background: #14171a !important; color: #d6d9dc !important;
+    border-color: #3a4148 !important }
+  hr { border-color: #3a4148 }
+  input[type=text], #mkdocs-search-query { background: #20252a; color: #e4e6e8 }
+}
+"""
 
 
 def main():
@@ -189,11 +217,13 @@ def main():
     for path in glob.glob(f"{TREE}/docs/pictures/*.svg"):
         shutil.copy(path, f"{source}/pictures")
     make_man_pages(pages, source)
+    write(f"{source}/style.css", STYLE)
+    shutil.copy(f"{TREE}/LICENSE", f"{source}/LICENSE")
     config = {"site_name": "ddprun", "docs_dir": source,
               "site_dir": f"{out}/site", "use_directory_urls": False,
               "theme": {"name": "readthedocs", "highlightjs": False,
                         "navigation_depth": 2},
-              "plugins": ["search"], "markdown_extensions": ["tables"],
+              "extra_css": ["style.css"], "plugins": ["search"], "markdown_extensions": ["tables"],
               "nav": menu(documents)}
     # JSON is YAML
     write(f"{out}/mkdocs.yml", json.dumps(config, indent=1))

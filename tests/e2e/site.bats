@@ -17,6 +17,11 @@ tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	done
 	grep -q 'href="hangs.html"' site/site/index.html
 	grep -q 'ddp_all_reduce' site/site/man/ddp_all_reduce.3.html
+	# man pages of other projects have no links
+	while read -r name; do
+		[ -s "site/site/man/$name" ]
+	done < <(grep -ohE 'href="[^":#]+\.html' site/site/man/*.html | cut -c7- |
+		grep -v '^\.\./' | sort -u)
 	# the search finds a word, and nothing is loaded from elsewhere
 	grep -q 'hang-timeout' site/site/search/search_index.json
 	! grep -rlE '(src|<link[^>]*href)="https?://' site/site --include='*.html'
