@@ -58,8 +58,8 @@ install: all
 	install -m 644 $(O)/completion/_ddprun $(dest)/share/zsh/site-functions
 	install -m 644 $(O)/completion/ddprun.fish $(dest)/share/fish/vendor_completions.d
 	@# programs that are linked with libddp.so must find it when they start
-	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then $(ldconfig); \
-	elif ! $(ldconfig) -N -v 2>/dev/null | grep -qx '$(LIBDIR):.*'; then \
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then $(ldconfig); fi; \
+	if ! $(ldconfig) -N -v 2>/dev/null | grep -qx '$(LIBDIR):.*'; then \
 		echo "make: programs that are linked with libddp.so need its folder when they start:"; \
 		echo "make:   link them with -Wl,-rpath,$(LIBDIR), or set LD_LIBRARY_PATH=$(LIBDIR)"; fi
 
