@@ -78,7 +78,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{INT("ssh-width", ssh_width, 1, 65536, "N", "PET_SSH_WIDTH",
 	     "Number of ssh processes per host; more hosts are reached through "
-	     "the first ones, which must be able to ({})."),
+	     "the first ones, which must be able to ssh to them ({})."),
 	 .def = "32",
 	 .yields = 1},
 	{INT("node-rank", node_rank, 0, WIRE_NODES_MAX - 1, "N",

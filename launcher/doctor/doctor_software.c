@@ -41,11 +41,11 @@ static void doctor_software_path(struct buf *b, const char *self)
 	struct program p;
 
 	if (program_find(&p, words, &how, NULL) < 0) {
-		doctor_put(b, DOCTOR_FINE, "in $PATH", NULL, "none");
+		doctor_put(b, DOCTOR_FINE, "ddprun in $PATH", NULL, "none");
 		return;
 	}
 	if (realpath(p.path, real) && strcmp(real, self) != 0)
-		doctor_put(b, DOCTOR_WARNING, "in $PATH",
+		doctor_put(b, DOCTOR_WARNING, "ddprun in $PATH",
 			   "remove one of them, or put the right one's folder "
 			   "first in $PATH",
 			   "another ddprun: %s", p.path);
