@@ -16,6 +16,7 @@
 #   make check-mpich SRC=DIR   MPICH's own test programs, under ddprun and hydra
 #   make check-image     build the image of packaging/Dockerfile, and run jobs in it
 #   make check-apptainer the same for packaging/ddprun.def
+#   make check-upgrade   upgrade the Debian package while its service has a job
 #   make bench       ratios against peers and physical floors
 #   make style       include rules, layout, wording, clang-format if installed
 #   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
@@ -126,7 +127,7 @@ programs := $(O)/ddprun $(O)/ddprdzv $(O)/ddprun-check
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun $(O)/completion/ddprun.fish
 
-.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh check-arm64 cluster-programs check-image check-apptainer bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
+.PHONY: all launcher sdk no-trainers no-packer cuda-ops deb rpm dist uninstall wheel deps build-deps demo demo-programs check check-gpu gpu-bundle check-cluster check-mpich check-roots check-fresh check-arm64 cluster-programs check-image check-apptainer check-upgrade bench style analyze portable man map site pictures fuzz fuzz-sdk fuzz-store model coverage litmus planted faults failures chaos mutants install clean help tests bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: launcher sdk $(if $(has_dnnl),$(trainers),no-trainers) $(or $(packer),no-packer) $(O)/ddp-plot cuda-ops
 launcher: $(programs) $(completions)
@@ -464,8 +465,8 @@ check-roots: deps
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
 # ARM64_ROOT has the libraries for arm64 (build/roots/arm64).
-check-apptainer: deb
-check-fresh check-arm64 check-image check-apptainer: check-%:
+check-apptainer check-upgrade: deb
+check-fresh check-arm64 check-image check-apptainer check-upgrade: check-%:
 	@sh deps.sh $*
 	@O=$(abspath $(O)) sh tests/run-$* $(TESTS)
 

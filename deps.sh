@@ -4,8 +4,9 @@
 # launchers. `sh deps.sh roots` installs what creates root file systems of other Debian
 # releases, `sh deps.sh cluster` what is needed inside one (tests/run-roots), `sh deps.sh
 # image` and `sh deps.sh apptainer` what builds images (tests/run-image, run-apptainer), `sh
-# deps.sh arm64` what builds for arm64 and runs it here (tests/run-arm64), `sh deps.sh site`
-# what `make site` and `make pictures` need, and `sh deps.sh browser` the browser without
+# deps.sh upgrade` what upgrades a service (tests/run-upgrade), `sh deps.sh arm64` what builds
+# for arm64 and runs it here (tests/run-arm64), `sh deps.sh site` what `make site` and
+# `make pictures` need, and `sh deps.sh browser` the browser without
 # which tests of the page (`--web`) are skipped. make runs this script; on a machine without
 # make, run it yourself. DEPS=0 skips it.
 set -eu
@@ -28,6 +29,7 @@ browser) wanted='chromium chromium-driver' ;;
 arm64) wanted='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static' ;;
 image) wanted='debootstrap buildah crun' ;;
 apptainer) wanted='debootstrap debhelper' ;;
+upgrade) wanted='debootstrap debhelper systemd-container' ;;
 site) wanted='mkdocs mandoc python3-pyte' ;;
 cluster) wanted="$build $cluster" ;;
 *) wanted=$build ;;
