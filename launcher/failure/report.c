@@ -66,16 +66,24 @@ static void report_put_rule(struct buf *out, const char *title)
 	buf_put(out, "\n", 1);
 }
 
-/* Escapes control characters: the terminal must not obey a worker's text. */
+/* Escapes control characters, also those of Latin-1 in UTF-8: the terminal must
+ * not obey a worker's text. */
 static void report_put_clean(struct buf *out, struct slice text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		unsigned char c = (unsigned char)text.data[i];
+		unsigned char next = i + 1 < text.len
+					     ? (unsigned char)text.data[i + 1]
+					     : 0;
 
-		if (c == '\t' || c >= 0x80 || (c >= 0x20 && c < 0x7f))
+		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
+			buf_printf(out, "\\u00%02x", next);
+			i++;
+		} else if (c == '\t' || c >= 0x80 || (c >= 0x20 && c < 0x7f)) {
 			buf_put(out, &text.data[i], 1);
-		else if (c != '\r')
+		} else if (c != '\r') {
 			buf_printf(out, "\\x%02x", c);
+		}
 	}
 }
 

@@ -122,6 +122,9 @@ START_TEST(control_characters_are_escaped)
 	struct wire_end end = killed();
 	const char *text;
 
+	end.tail = SLICE("\xc2\x9b" "2Ja\xc3\xbc\xc2", 8);
+	text = render(&end, "none");
+	ck_assert_ptr_nonnull(strstr(text, "|    \\u009b2Ja\xc3\xbc\xc2\n"));
 	end.tail = SLICE("\x1b[31mred\ttab\r\nunfinished\0\x7f", 26);
 	text = render(&end, "none");
 	ck_assert_ptr_nonnull(strstr(text, "|    \\x1b[31mred\ttab\n"
