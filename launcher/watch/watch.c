@@ -153,28 +153,6 @@ static void watch_send(struct watch *w, struct buf *items, uint32_t n)
 	buf_release(items);
 }
 
-static uint32_t watch_put_all(struct watch *w, struct buf *items)
-{
-	struct unanswered unanswered = {.net = 0};
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < w->group->n; i++) {
-		if (!w->group->workers[i].running)
-			continue;
-		watch_put(w, i, &unanswered, items);
-		n++;
-	}
-	return n;
-}
-
-static void watch_report(struct watch *w)
-{
-	struct buf items = BUF_INIT(REPORT_MAX);
-	uint32_t n = watch_put_all(w, &items);
-
-	watch_send(w, &items, n);
-}
-
 /* As it was in the call that failed. */
 static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
 {
@@ -202,6 +180,44 @@ static int watch_put_missed(struct watch *w, uint32_t i, struct buf *items)
 	item.quiet_ms = item.does_ms = now > ns ? (now - ns) / 1000000 : 0;
 	wire_put_rank_item(items, &item);
 	return 1;
+}
+
+/* Whether the worker was in a call at one of the last looks, and is in none: if
+ * that call failed, the worker does not hang outside of it, but is about to end
+ * as the others do. */
+static int watch_was_in_call(const struct watch *w, uint32_t i)
+{
+	const struct activity *a = &w->workers[i].activity;
+	uint64_t since = clock_ns() - 2 * watch_tick_ms(w) * UINT64_C(1000000);
+	int was = 0;
+
+	for (unsigned k = 0; k < a->n && k < ACTIVITY_TICKS; k++)
+		was |= a->past[k].in_call && a->past[k].ns >= since;
+	return was && a->doing != RANK_CALLS;
+}
+
+static uint32_t watch_put_all(struct watch *w, struct buf *items)
+{
+	struct unanswered unanswered = {.net = 0};
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < w->group->n; i++) {
+		if (!w->group->workers[i].running)
+			continue;
+		if (!w->is_failure || !watch_was_in_call(w, i) ||
+		    !watch_put_missed(w, i, items))
+			watch_put(w, i, &unanswered, items);
+		n++;
+	}
+	return n;
+}
+
+static void watch_report(struct watch *w)
+{
+	struct buf items = BUF_INIT(REPORT_MAX);
+	uint32_t n = watch_put_all(w, &items);
+
+	watch_send(w, &items, n);
 }
 
 /* It may have failed in the same call, before its state was ever reported. */

@@ -1,4 +1,4 @@
-# covers: worker-sdk/core worker-sdk/comm
+# covers: worker-sdk/core worker-sdk/comm launcher/watch rendezvous/stall
 bats_require_minimum_version 1.5.0
 load ../lib
 
@@ -59,4 +59,9 @@ deadlock() { # HOSTS N MODE [thread]
 	deadlock 1 3 begun
 	deadlock 2 3 begun
 	deadlock 3 3 begun thread
+}
+
+@test "ranks that receive from each other until the timeout do not accuse each other of hanging" {
+	DDP_TIMEOUT=2 expect 1 ddprun --standalone --nproc-per-node 2 c_cycle
+	has "$err" '^ddprun: job .* failed: rank [01] .* exited with code 1: recv #1 .* has not sent it for [0-9.]+ s; last seen entering recv #1 '
 }

@@ -1,6 +1,7 @@
 /* c_cycle.c: ranks that wait for each other with messages: each receives from
  * the next, and none sends. `c_cycle N` leaves the ranks from N on out of it:
- * they wait for nobody. Prints "rank R waits" first. */
+ * they wait for nobody. Prints "rank R waits" first. After DDP_TIMEOUT rank 0
+ * fails, and the others stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,8 +21,11 @@ int main(int argc, char **argv)
 	rank = ddp_rank(world);
 	printf("rank %d waits\n", rank);
 	fflush(stdout);
-	if (rank < n)
-		ddp_recv(world, data, 4, DDP_F32, (rank + 1) % n);
+	if (rank < n && ddp_recv(world, data, 4, DDP_F32, (rank + 1) % n)) {
+		fprintf(stderr, "%s\n", ddp_last_error());
+		if (rank == 0)
+			return 1;
+	}
 	for (;;)
 		pause();
 }
