@@ -158,13 +158,14 @@ $(call objs,worker-sdk/math/kernels_avx512.c): isa_flags = $(avx512_flags)
 endif
 
 # It needs no library, not even libc, so that every libc can load it.
-# For arm64 gcc calls atomic operations of its own library, which is not linked.
-crash_flags := $(if $(filter aarch64%,$(shell $(or $(CRASH_CC),$(CC)) -dumpmachine 2>/dev/null)),-mno-outline-atomics)
+# For arm64 gcc calls atomic operations of its own library, which is not linked; for a
+# loop it may call memset, which clang never does with -ffreestanding.
+crash_flags := $(if $(filter aarch64%,$(shell $(or $(CRASH_CC),$(CC)) -dumpmachine 2>/dev/null)),-mno-outline-atomics) $(if $(findstring clang,$(shell $(or $(CRASH_CC),$(CC)) --version 2>/dev/null)),,-fno-tree-loop-distribute-patterns)
 $(crash_library): $(crash_handler) $(wildcard launcher/crash/*.h) Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(or $(CRASH_CC),$(CC)) -std=c11 -D_GNU_SOURCE -I. -O2 -fPIC -fvisibility=hidden $(warnings) -Wshadow -Wmissing-prototypes -Wno-unused-parameter \
-		-ffreestanding -fno-stack-protector -fno-tree-loop-distribute-patterns -U_FORTIFY_SOURCE $(crash_flags) \
+		-ffreestanding -fno-stack-protector -U_FORTIFY_SOURCE $(crash_flags) \
 		$(or $(CRASH_TRACE),-s) -shared -nostdlib -Wl,-z,defs -Wl,-soname,ddprun-crash.so -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--hash-style=both -o $@ $(crash_handler)
 
 $(call objs,launcher/crash/crash_catcher.c): $(crash_library)

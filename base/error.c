@@ -9,6 +9,7 @@
 #include <string.h>
 
 /* Writes decimal points whatever locale libddp's program has set. */
+__attribute__((format(printf, 3, 0)))
 static void err_format(struct err *e, int code, const char *fmt, va_list ap)
 {
 	/* "C" for all categories is a static object: it needs no freelocale */

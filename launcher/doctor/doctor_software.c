@@ -113,8 +113,8 @@ void doctor_probe_programs(struct buf *b, const struct doctor_options *o)
 		{"ssh", "-V"}, {"srun", "--version"}, {"mpirun", "--version"}};
 	static const char *const without[] = {
 		"-H needs it (Debian: openssh-client)", "no Slurm here",
-		"only MPI's own launcher is missing: ddprun starts MPI "
-		"programs without it"};
+		("only MPI's own launcher is missing: ddprun starts MPI "
+		 "programs without it")};
 	static const char *const libraries[][2] = {
 		{"libcjson.so.1", "--json, report.json and etcd need it "
 		 "(Debian: libcjson1)"},

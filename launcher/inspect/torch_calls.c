@@ -32,12 +32,12 @@ struct torch_answer {
 
 /* ---- where its pipe and its file are ---- */
 
-static const char *torch_variable(const struct buf *environ, const char *name)
+static const char *torch_variable(const struct buf *variables, const char *name)
 {
 	size_t n = strlen(name);
 
-	for (size_t at = 0; at < environ->len;) {
-		const char *var = environ->data + at;
+	for (size_t at = 0; at < variables->len;) {
+		const char *var = variables->data + at;
 
 		if (strncmp(var, name, n) == 0 && var[n] == '=')
 			return var[n + 1] ? var + n + 1 : NULL;
@@ -46,8 +46,8 @@ static const char *torch_variable(const struct buf *environ, const char *name)
 	return NULL;
 }
 
-/* 0, or -errno; environ then ends with a NUL. */
-static int torch_read_environ(struct buf *environ, pid_t pid)
+/* 0, or -errno; variables then ends with a NUL. */
+static int torch_read_environ(struct buf *variables, pid_t pid)
 {
 	char path[64], *to;
 	ssize_t n = 1;
@@ -57,13 +57,13 @@ static int torch_read_environ(struct buf *environ, pid_t pid)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	while (n > 0 && (to = buf_reserve(environ, 64 << 10))) {
+	while (n > 0 && (to = buf_reserve(variables, 64 << 10))) {
 		n = read(fd, to, 64 << 10);
-		environ->len += n > 0 ? (size_t)n : 0;
+		variables->len += n > 0 ? (size_t)n : 0;
 	}
 	close(fd);
-	buf_put(environ, "", 1);
-	return environ->failed;
+	buf_put(variables, "", 1);
+	return variables->failed;
 }
 
 /* The path prefix + rank + suffix as the worker sees it, which may have another
@@ -110,17 +110,18 @@ static int torch_write_pipe(const char *path)
 static void torch_ask(struct torch_answer *a, struct torch_calls *t,
 		      const struct local_worker *w, int notify)
 {
-	struct buf environ = BUF_INIT(ENVIRON_MAX);
+	struct buf variables = BUF_INIT(ENVIRON_MAX);
 	const char *pipe = NULL, *file = NULL;
 	char path[PATH_MAX];
 	int rc;
 
-	if (torch_read_environ(&environ, w->program) == 0) {
-		pipe = torch_variable(&environ,
+	if (torch_read_environ(&variables, w->program) == 0) {
+		pipe = torch_variable(&variables,
 				      "TORCH_NCCL_DEBUG_INFO_PIPE_FILE");
-		file = torch_variable(&environ, "TORCH_FR_DUMP_TEMP_FILE");
+		file = torch_variable(&variables, "TORCH_FR_DUMP_TEMP_FILE");
 		if (!file)
-			file = torch_variable(&environ, "TORCH_NCCL_DEBUG_INFO_"
+			file = torch_variable(&variables,
+					      "TORCH_NCCL_DEBUG_INFO_"
 					      "TEMP_FILE");
 	}
 	if (pipe && file) {
@@ -135,7 +136,7 @@ static void torch_ask(struct torch_answer *a, struct torch_calls *t,
 			err_set(&t->why, rc, "cannot ask PyTorch for its calls "
 				"by its pipe %s: %s", path, strerror(-rc));
 	}
-	buf_release(&environ);
+	buf_release(&variables);
 }
 
 /* ---- waiting ---- */

@@ -66,6 +66,7 @@ static int is_planted(const char *what)
 /* ---- What is reported ---- */
 
 /* Whole lines: a write of less than a page to a FIFO is not torn. */
+__attribute__((format(printf, 1, 2)))
 static void report(const char *fmt, ...)
 {
 	static int fd = -2;

@@ -28,7 +28,7 @@
 
 static const char *host, *port;
 
-static void fail(const char *what)
+static _Noreturn void fail(const char *what)
 {
 	perror(what);
 	exit(9);

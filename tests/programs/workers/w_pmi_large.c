@@ -12,6 +12,7 @@ enum { LINE = 2048, VALUE = 1000 };
 static FILE *to, *from;
 static char name[256];
 
+__attribute__((format(printf, 2, 3)))
 static void pmi(char answer[LINE], const char *format, ...)
 {
 	va_list ap;

@@ -446,8 +446,8 @@ START_TEST(lists_in_json_that_name_nobody_are_refused)
 		"{\"cluster\":", "{\"cluster\":[\"workerpool0\"]}",
 		"{\"cluster\":{\"workerpool0\":[]}}",
 		"{\"cluster\":{\"workerpool0\":\"a:1,b:1\"}}",
-		"{\"cluster\":{\"workerpool0\":[\"a:1\",\"b:1\"]},"
-		"\"task\":{\"type\":\"workerpool0\",\"index\":-1e30}}",
+		("{\"cluster\":{\"workerpool0\":[\"a:1\",\"b:1\"]},"
+		 "\"task\":{\"type\":\"workerpool0\",\"index\":-1e30}}"),
 	};
 	char text[256];
 

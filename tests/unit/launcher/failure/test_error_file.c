@@ -97,8 +97,8 @@ START_TEST(odd_values_do_no_harm)
 	static const char *const texts[] = {
 		"{\"message\": {}}",
 		"{\"message\": {\"message\": 7, \"extraInfo\": 8}}",
-		"{\"message\": {\"message\": \"x\", \"extraInfo\": "
-		"{\"timestamp\": 1e300, \"py_callstack\": []}}}",
+		("{\"message\": {\"message\": \"x\", \"extraInfo\": "
+		 "{\"timestamp\": 1e300, \"py_callstack\": []}}}"),
 		"{\"message\": \"x\", \"timestamp\": -1}",
 		"{\"message\": \"x\", \"timestamp\": \"soon\"}",
 	};

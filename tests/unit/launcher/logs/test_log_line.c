@@ -61,8 +61,8 @@ START_TEST(other_lines_have_no_time)
 		"", "x", "2026-11-29", "2026-11-29 10:20", "eta 1:02:03",
 		"2026-13-29 10:20:30", "2026-11-29 24:20:30", "25:20:30",
 		"110:20:30", "10:20:30:40", "X1129 10:20:3",
-		"a line whose time is far from its beginning, and so no time of"
-		" it: 2026-11-29 10:20:30",
+		("a line whose time is far from its beginning, and so no time "
+		 "of it: 2026-11-29 10:20:30"),
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)

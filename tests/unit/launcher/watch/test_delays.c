@@ -122,7 +122,7 @@ START_TEST(this_process_has_its_counters_and_a_dead_one_has_none)
 		return;
 	do {
 		for (int i = 0; i < 100000; i++)
-			sum += (uint64_t)i;
+			sum = sum + (uint64_t)i;
 		delays_read(getpid(), &d);
 	} while (!d.cpu_us);
 	delays_read(-1, &d);

@@ -114,7 +114,7 @@ START_TEST(invalid_lines_are_ignored)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		ck_assert_msg(!parse(bad[i], strlen(bad[i]), &s), "%s", bad[i]);
 	/* truncated before the inode; a truncated inode cannot be detected */
-	for (size_t n = 0; n < strstr(v4_line, "5318739") - v4_line; n++)
+	for (size_t n = 0; v4_line + n < strstr(v4_line, "5318739"); n++)
 		ck_assert_int_eq(parse(v4_line, n, &s), 0);
 }
 END_TEST

@@ -292,7 +292,7 @@ START_TEST(an_idle_rank_with_an_unanswered_connection_is_named)
 		"(torch.distributed: all_reduce), resending 8096 bytes to "
 		"10.0.0.1:46374 without an answer (7 times)",
 	};
-	static const char *const elsewhere[] = {
+	const char *const elsewhere[] = {
 		"sleeps (nanosleep) in w.py:5 g()", both[1]};
 	static const char question[] =
 		"resending 8096 bytes to 10.0.0.1:46374 without an answer (7 "
