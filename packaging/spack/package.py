@@ -50,12 +50,16 @@ class Ddprun(MakefilePackage):
     conflicts("platform=darwin", msg="ddprun needs Linux")
 
     def _settings(self):
-        cuda = self.spec["cuda"].prefix if self.spec.satisfies("+cuda") else "/none"
-        return [f"PREFIX={self.prefix}", f"CUDA={cuda}", "DEPS=0"]
+        spec = self.spec
+        cuda = spec["cuda"].prefix if spec.satisfies("+trainers +cuda") else "/none"
+        settings = [f"PREFIX={self.prefix}", f"CUDA={cuda}", "DEPS=0"]
+        if spec.satisfies("~trainers"):
+            # also where the system has oneDNN and libjpeg
+            settings += ["has_dnnl=", "packer="]
+        return settings
 
     def build(self, spec, prefix):
-        targets = ["all"] if spec.satisfies("+trainers") else ["launcher", "sdk"]
-        make(*targets, *self._settings())
+        make("all", *self._settings())
 
     def install(self, spec, prefix):
         make("install", *self._settings())
