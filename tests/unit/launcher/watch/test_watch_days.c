@@ -309,6 +309,7 @@ static void sim_begin(enum how how, uint64_t seed, int culprit)
 		r->sampled = sim.now;
 		r->at.step = -1;
 		r->at.pid = 100 + i;
+		r->at.processes = (uint64_t)r->at.pid;
 		activity_init(&r->activity, (uint64_t)TICK * 1000000,
 			      sim.now * 1000000);
 	}
