@@ -326,9 +326,12 @@ static int template_send(const struct template *t, const struct buf *fields,
 
 		if (nfds) {
 			m.msg_control = &control;
-			m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+			/* musl's fields are narrower than its macros */
+			m.msg_controllen =
+				(socklen_t)CMSG_SPACE(nfds * sizeof(int));
 			control.header = (struct cmsghdr){
-				.cmsg_len = CMSG_LEN(nfds * sizeof(int)),
+				.cmsg_len =
+					(socklen_t)CMSG_LEN(nfds * sizeof(int)),
 				.cmsg_level = SOL_SOCKET,
 				.cmsg_type = SCM_RIGHTS};
 			memcpy(CMSG_DATA(&control.header), fds,

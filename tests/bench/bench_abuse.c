@@ -281,7 +281,7 @@ static double print(const char *name, struct phase *p, double quiet_p99)
 	p99 = p->ms[p->n * 99 / 100];
 	printf("  %-22s p50 %6.2f p99 %6.2f ms, %.2f times quiet; the server's "
 	       "CPU %.2f ms a barrier\n", name, p->ms[p->n / 2], p99,
-	       p99 / (quiet_p99 ? quiet_p99 : p99),
+	       p99 / (quiet_p99 > 0 ? quiet_p99 : p99),
 	       (double)p->cpu_ns / 1e6 / p->n);
 	return p99;
 }

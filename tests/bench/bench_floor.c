@@ -183,7 +183,7 @@ static void live(struct crowd *c, double *ranks_ms, double *passed_ms)
 		n = epoll_wait(c->epoll, events, EVENTS, -1);
 		for (int i = 0; i < n; i++)
 			answer(c, events[i].data.fd);
-		if (!*ranks_ms && c->started == c->agents)
+		if (*ranks_ms == 0 && c->started == c->agents)
 			*ranks_ms = (double)(clock_ns() - began) / 1e6;
 	}
 	*passed_ms = (double)(clock_ns() - began) / 1e6;
